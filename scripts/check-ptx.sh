@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Assembles the PTX of the examples for what they are made for and the sample of random schedules that the test goldens left in target/.
 # Fails on an error, a spill, on ptxas' C75xx remarks, and when the machine code of a schedule got worse than recorded in
-# tests/goldens/resources.txt, which TILEWRIGHT_BLESS=1 writes anew. Needs no GPU.
+# tests/goldens/resources.txt, which TILEWRIGHT_BLESS=1 writes anew. Of these it assembles what is not the PTX that was recorded.
+# Needs no GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [ "$(find target/ptx-examples -name '*.ptx' | wc -l)" -ge 90 ] || { echo "too few examples: the test goldens writes them"; exit 1; }

@@ -31,7 +31,7 @@ impl Machine {
         variant: Variant,
         arch: Option<String>,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        Self::assemble(schedule, dtype, tile_runtime::ptx(schedule, dtype, variant)?, arch)
+        Self::made_of(schedule, dtype, &tile_runtime::ptx(schedule, dtype, variant)?, arch)
     }
 
     /// The same of the kernel for several problems in one launch.
@@ -44,18 +44,22 @@ impl Machine {
         variant: Variant,
         arch: Option<String>,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        Self::assemble(schedule, dtype, tile_runtime::ptx_grouped(schedule, dtype, variant)?, arch)
+        Self::made_of(schedule, dtype, &tile_runtime::ptx_grouped(schedule, dtype, variant)?, arch)
     }
 
-    fn assemble(
+    /// Assembles PTX that a schedule was compiled to.
+    ///
+    /// # Errors
+    /// When ptxas or nvdisasm is missing or refuses it.
+    pub fn made_of(
         schedule: &dyn AnySchedule,
         dtype: Option<DType>,
-        ptx: Ptx,
+        ptx: &Ptx,
         arch: Option<String>,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let assembly = Tools::find()?.assemble(&ptx.text, &Options { arch, level: None })?;
         let resources = assembly.resources(ptx.threads, ptx.dynamic_shared);
-        Ok(Machine { schedule: schedule.name(), dtype, entry: ptx.entry, sass: assembly.sass, resources })
+        Ok(Machine { schedule: schedule.name(), dtype, entry: ptx.entry.clone(), sass: assembly.sass, resources })
     }
 
     /// One JSON object.

@@ -249,7 +249,7 @@ impl<'a> Scheduled<'a> {
         let calls = checked.calls(&choice);
         let job = Job { calls: &calls, ctas: choice.ctas };
         report.variant = Some(choice.variant);
-        report.assumptions = choice.rules.texts(choice.variant);
+        report.assumptions = checked.plan().texts(&choice.rules, choice.variant);
         report.source = Some(choice.origin.source);
         report.warnings = choice.origin.warnings.clone();
         let compiled = &choice.ready.compiled;

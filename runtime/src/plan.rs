@@ -62,9 +62,13 @@ pub(crate) struct TensorParam {
     strides: SmallVec<[Option<usize>; 6]>,
 }
 
-/// What each variant assumes.
+/// What each variant assumes. Most launches run the first variant: what the others assume is worked out where one does not.
 #[derive(Debug)]
-pub(crate) struct Rules([Assumed; 3]);
+pub(crate) struct Rules {
+    gaps: Gaps,
+    first: Assumed,
+    others: OnceLock<[Assumed; 2]>,
+}
 
 #[derive(Debug)]
 struct Assumed {
@@ -292,15 +296,35 @@ impl Plan {
     }
 
     fn assume(&self, gaps: &Gaps) -> Rules {
+        let [first] = self.assumed(gaps, [VARIANTS[0]]);
+        Rules { gaps: gaps.clone(), first, others: OnceLock::new() }
+    }
+
+    /// What some variants assume when these tensors have strides of their own.
+    fn assumed<const N: usize>(&self, gaps: &Gaps, variants: [Variant; N]) -> [Assumed; N] {
         let strided = strided(gaps);
         let all = lower::Assumptions::of(&self.program, &strided);
-        Rules(VARIANTS.map(|variant| {
+        variants.map(|variant| {
             let assumptions = all.variant(variant);
             Assumed {
                 conditions: assumptions.iter().map(|a| a.at(|name| self.position(name))).collect(),
                 texts: assumptions.iter().map(ToString::to_string).collect(),
             }
-        }))
+        })
+    }
+
+    /// What a variant assumes.
+    fn rules_of<'r>(&self, rules: &'r Rules, variant: Variant) -> &'r Assumed {
+        let others = || rules.others.get_or_init(|| self.assumed(&rules.gaps, [VARIANTS[1], VARIANTS[2]]));
+        match VARIANTS.iter().position(|known| *known == variant) {
+            Some(0) | None => &rules.first,
+            Some(n) => &others()[n - 1],
+        }
+    }
+
+    /// The assumptions of a variant as text.
+    pub(crate) fn texts(&self, rules: &Rules, variant: Variant) -> Arc<[String]> {
+        self.rules_of(rules, variant).texts.clone()
     }
 
     /// The variant asked for, or the first whose assumptions hold, for all problems of a launch.
@@ -315,13 +339,13 @@ impl Plan {
     ) -> Result<Variant, Error> {
         let mut candidates = VARIANTS.into_iter().filter(|v| asked.is_none_or(|asked| *v == asked));
         let fits = |v: Variant, (values, bases): (&Values, &[u64])| {
-            rules.of(v).conditions.iter().all(|c| c.holds(values, bases))
+            self.rules_of(rules, v).conditions.iter().all(|c| c.holds(values, bases))
         };
         if let Some(found) = candidates.find(|v| problems.clone().all(|p| fits(*v, p))) {
             return Ok(found);
         }
         let variant = asked.unwrap_or(Variant::General);
-        let Assumed { conditions, texts } = rules.of(variant);
+        let Assumed { conditions, texts } = self.rules_of(rules, variant);
         let misfit = problems.clone().find(|p| !fits(variant, *p));
         let failed = misfit.into_iter().flat_map(|(values, bases)| {
             let failed = conditions.iter().zip(&**texts).filter(|(c, _)| !c.holds(values, bases));
@@ -352,17 +376,6 @@ impl Plan {
     /// Element type of the generic parameter.
     pub(crate) fn dtype(&self) -> Option<DType> {
         self.program.dtype
-    }
-}
-
-impl Rules {
-    fn of(&self, variant: Variant) -> &Assumed {
-        &self.0[variant as usize]
-    }
-
-    /// The assumptions of a variant as text.
-    pub(crate) fn texts(&self, variant: Variant) -> Arc<[String]> {
-        self.of(variant).texts.clone()
     }
 }
 

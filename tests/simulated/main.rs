@@ -8,6 +8,7 @@ mod cluster_split;
 mod columns;
 mod dependent;
 mod f8;
+mod gathered;
 mod grouped;
 mod hopper;
 mod integers;

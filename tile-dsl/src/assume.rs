@@ -404,6 +404,10 @@ fn statements(nest: &Nest) -> Vec<Statement> {
         let mut all = expr.accesses();
         let mut global = all.clone();
         global.retain(|access| nest.served_on(path, *access).is_none());
+        // Whoever fills a copy reads what says where its elements are.
+        let gathered = all.iter().flat_map(|access| nest.access(*access).gathered.values());
+        let named: Vec<AccessId> = gathered.flat_map(|gathered| gathered.value.accesses()).collect();
+        all.extend(named);
         if let Target::Access(stored) = target {
             all.push(stored);
             global.push(stored);

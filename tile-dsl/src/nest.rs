@@ -19,7 +19,8 @@
 //! ```
 //! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
 //! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing. A gather or scatter adds a value to
-//! some dimensions of its access, `table[*s, d]`; the values, in the order of the dimensions, are part of the expression.
+//! some dimensions of its access, `table[*s, d]`; the values, in the order of the dimensions, are part of the expression. Read from
+//! a copy it is a `ld` of `table[row s of *s, d]`: see [`Gathered`].
 //! Points at or beyond an axis' extent are guarded where they matter: each `red` skips them (uses its
 //! neutral element), each `put` skips them, each `ld` outside its tensor yields zero. A `set` skips steps without points:
 //! a tile of nothing changes no state.
@@ -48,6 +49,7 @@ mod descriptor;
 mod facts;
 mod footprint;
 mod fragment;
+mod gathered;
 mod initial;
 mod interpret;
 mod layout;
@@ -78,6 +80,7 @@ pub use facts::Nest;
 pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST, of_a_tile};
 pub use footprint::{BoxDim, CopyLayout, Part as CopyPart};
 pub(crate) use fragment::{ElementIndex, Fragment, HeldElement, LoopAt, MOST_HELD};
+pub use gathered::Gathered;
 pub use initial::initial;
 pub(crate) use interpret::interpret_in;
 pub use interpret::{Arithmetic, InterpretError, interpret};
@@ -171,6 +174,8 @@ pub struct Access {
     pub index: Vec<Affine>,
     /// Dimensions to which a value is added, each with the axes of the value.
     pub by: BTreeMap<usize, BTreeSet<AxisId>>,
+    /// Dimensions in which values say where the copy that it is read from takes its elements. There the index is the place in the copy.
+    pub gathered: BTreeMap<usize, Gathered>,
     /// It stores under a condition: the axes of the condition.
     pub guarded: Option<BTreeSet<AxisId>>,
     /// It combines what it stores with what is there: how, and the axes of what it stores. Each of their points counts once.
@@ -198,7 +203,8 @@ impl Access {
     pub fn axes(&self) -> BTreeSet<AxisId> {
         let forms = self.index.iter().flat_map(|index| index.terms.keys());
         let combined = self.combines.iter().flat_map(|(_, axes)| axes);
-        forms.chain(self.by.values().flatten()).chain(combined).copied().collect()
+        let gathered = self.gathered.values().flat_map(|g| &g.axes);
+        forms.chain(self.by.values().flatten()).chain(combined).chain(gathered).copied().collect()
     }
 }
 
@@ -311,7 +317,8 @@ impl Nest {
     /// Whether values say where a tensor is read or stored. Its offsets have 64 bits in every variant: a table or a cache is large
     /// where what is read of it is not.
     pub(crate) fn is_indexed_by_values(&self, tensor: tile::TensorId) -> bool {
-        self.accesses.iter().any(|access| access.tensor == tensor && !access.by.is_empty())
+        let by_values = |access: &Access| !access.by.is_empty() || !access.gathered.is_empty();
+        self.accesses.iter().any(|access| access.tensor == tensor && by_values(access))
     }
 
     /// How a loop runs, given the copy directly inside: one that is pipelined over copies in registers is expanded, as

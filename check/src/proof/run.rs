@@ -338,9 +338,10 @@ impl Machine<'_> {
     /// Whether a place is inside of its tensor, as far as forms tell.
     fn exists(&self, access: AccessId, (tensor, index): &Place) -> bool {
         let shape = &self.shapes[usize::from(tensor.0)];
-        let by = &self.nest.access(access).by;
+        let info = self.nest.access(access);
+        let named = |dim: &usize| info.by.contains_key(dim) || info.gathered.contains_key(dim);
         let mut dims = shape.iter().zip(index).enumerate();
-        dims.all(|(dim, (n, i))| by.contains_key(&dim) || (0..*n).contains(i))
+        dims.all(|(dim, (n, i))| named(&dim) || (0..*n).contains(i))
     }
 
     fn shown(&self, (tensor, index): &Place) -> String {
@@ -348,7 +349,13 @@ impl Machine<'_> {
     }
 
     fn load(&mut self, access: AccessId, by: &[Term]) -> Result<Term, Fault> {
-        let place = self.place(access, by);
+        let mut place = self.place(access, by);
+        // Of a copy whose values say where it is, the index is the place in the copy.
+        for (dim, gathered) in &self.nest.access(access).gathered {
+            let value = self.expr(&gathered.value)?;
+            let form = self.index(&gathered.form);
+            place.1[*dim] = term(Made::Operator, [name(&"index"), form as u128, value]) as i64;
+        }
         if !self.exists(access, &place) {
             return Ok(term(Made::Number, [0]));
         }

@@ -123,8 +123,13 @@ fn accessed(nest: &Nest, access: AccessId, by: &[Expr]) -> String {
     let info = nest.access(access);
     let mut values = by.iter();
     let entries = info.index.iter().enumerate().map(|(dim, form)| {
+        let (form, value) = match info.gathered.get(&dim) {
+            // Read from a copy that values place.
+            Some(gathered) => (&gathered.form, Some(&gathered.value)),
+            None => (form, info.by.contains_key(&dim).then(|| values.next()).flatten()),
+        };
         let form = nest.print_affine(form);
-        match info.by.contains_key(&dim).then(|| values.next()).flatten() {
+        match value {
             None => form,
             Some(value) if form == "0" => text(nest, value),
             Some(value) => format!("{} + {form}", text(nest, value)),

@@ -232,7 +232,7 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom, swapped: bool) -> Result<Sum,
     };
     let factors = product.map_err(|why| here(no_product(name, atom, why)))?;
     if row.descriptors
-        && let Some(Factor::Computed(expr)) = factors.into_iter().find(|f| matches!(f, Factor::Computed(_)))
+        && let Some(Factor::Computed(expr)) = factors.into_iter().find(|f| f.element().is_none())
     {
         let what = nest.factor_name(Factor::Computed(expr));
         return Err(here(refuse(format!(

@@ -5,6 +5,7 @@ pub(crate) mod assume;
 pub(crate) mod bind;
 pub(crate) mod expand;
 pub(crate) mod fission;
+pub(crate) mod gathered;
 pub(crate) mod output;
 pub(crate) mod place;
 pub(crate) mod reads;

@@ -203,23 +203,44 @@ pub(super) fn backwards_if(cx: &mut Cx<'_>, odd: Atom, digit: Digit, var: kernel
     linear(cx.build.emit.multiple(point, stride), 0)
 }
 
-pub(super) fn only_if<'a>(cx: &mut Cx<'a>, condition: Option<Atom>, body: impl FnOnce(&mut Cx<'a>)) {
+pub(super) fn only_if<'a, R: Done>(
+    cx: &mut Cx<'a>,
+    condition: Option<Atom>,
+    body: impl FnOnce(&mut Cx<'a>) -> R,
+) -> R {
     let condition = match condition {
         None | Some(Atom::Bool(true)) => return body(cx),
-        Some(Atom::Bool(false)) => return,
+        Some(Atom::Bool(false)) => return R::DONE,
         Some(condition) => condition,
     };
     cx.build.emit.push();
-    body(cx);
+    let result = body(cx);
     let then = cx.build.emit.pop();
     cx.build.emit.stmt(kernel::Stmt::If { cond: condition.expr(), then, otherwise: Vec::new() });
+    result
+}
+
+/// What emitting nothing results in.
+pub(super) trait Done {
+    const DONE: Self;
+}
+
+impl Done for () {
+    const DONE: Self = ();
+}
+
+impl Done for Result<(), LowerError> {
+    const DONE: Self = Ok(());
 }
 
 /// What `f` emits in the innermost scope, to be emitted later in the same scope.
-pub(super) fn captured<'a>(cx: &mut Cx<'a>, f: impl FnOnce(&mut Cx<'a>)) -> Vec<kernel::Stmt> {
+pub(super) fn captured<'a>(
+    cx: &mut Cx<'a>,
+    f: impl FnOnce(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<Vec<kernel::Stmt>, LowerError> {
     let mark = cx.build.emit.mark();
-    f(cx);
-    cx.build.emit.take(mark)
+    f(cx)?;
+    Ok(cx.build.emit.take(mark))
 }
 
 pub(super) fn emit_all(cx: &mut Cx<'_>, stmts: impl IntoIterator<Item = kernel::Stmt>) {

@@ -6,8 +6,10 @@
 
 use super::{
     context::Cx,
-    emit::{Atom, Emit, linear},
+    emit::{Atom, Emit, Op, linear},
+    error::LowerError,
     flow::CopyPlan,
+    gather,
     guard::{self, Within},
     layout::SHARED_OFFSET,
     linear::{Linear, Offset},
@@ -114,20 +116,44 @@ fn piece(
 }
 
 /// Offset and guard of a chunk in global memory.
-fn source(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, base: &[Linear], chunk: &Chunk) -> (KExpr, Option<Atom>) {
+fn source(
+    cx: &mut Cx<'_>,
+    plan: &CopyPlan<'_>,
+    base: &[Linear],
+    chunk: &Chunk,
+) -> Result<(KExpr, Option<Atom>), LowerError> {
     let pitches = memory::pitches(cx, plan.tensor);
     let mut offset = Offset::default();
-    let mut within = Vec::new();
+    let (mut within, mut named) = (Vec::new(), None);
     for (d, coord) in chunk.coords.iter().enumerate() {
         let at = base[d].clone().plus(coord);
-        offset.add(pitches[d], &at);
-        let extent = cx.view.tensor(plan.tensor).dims[d].clone();
-        within.push(Within { at, extent, sides: plan.sides[d] });
+        match plan.of.gathered.get(&d) {
+            None => offset.add(pitches[d], &at),
+            Some(gathered) => {
+                let mut inside = coord.clone();
+                inside.constant += plan.of.low[d];
+                // What threads without a part of the last round look up is the first row.
+                if let Some(exists) = chunk.exists {
+                    let row = cx.build.emit.index(&inside);
+                    let first = Atom::i32(plan.of.low[d]);
+                    inside = linear(cx.build.emit.op(Op::Select, &[exists, row, first]), 0);
+                }
+                let rows = plan.of.layout.extents[d] as u32;
+                let (place, guard) =
+                    gather::looked_up(cx, (plan.tensor, d), gathered, &at, (inside, rows))?;
+                offset.add(pitches[d], &place);
+                named = cx.build.emit.and(named, Some(guard));
+            }
+        }
+        if let Some(extent) = moves::extent(cx, plan.of, plan.tensor, d) {
+            within.push(Within { at, extent: extent.clone(), sides: plan.sides[d] });
+        }
     }
     let guard = guard::inside(cx, &within);
+    let guard = cx.build.emit.and(guard, named);
     let ty = cx.view.offset_ty(plan.tensor);
     let (base, constant) = cx.build.emit.offset(&offset, ty);
-    (Emit::sum_expr(base, constant, ty), guard)
+    Ok((Emit::sum_expr(base, constant, ty), guard))
 }
 
 fn target(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, stage: &Linear) -> KExpr {
@@ -143,12 +169,12 @@ fn target(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, stage:
 
 /// Copies boxes, at the current point, each into its stage: asynchronous ones are issued, plain ones are
 /// complete. Plain loads come in batches before their stores, so that they overlap.
-pub(super) fn copy_all(cx: &mut Cx<'_>, plans: &[(&CopyPlan<'_>, Linear)]) {
+pub(super) fn copy_all(cx: &mut Cx<'_>, plans: &[(&CopyPlan<'_>, Linear)]) -> Result<(), LowerError> {
     let mut plain = Vec::new();
     for (plan, stage) in plans {
         let chunks = chunks(cx, plan);
         if plan.asynchronous {
-            issue(cx, plan, &chunks, stage);
+            issue(cx, plan, &chunks, stage)?;
         } else {
             plain.extend(chunks.into_iter().map(|chunk| (*plan, stage, chunk)));
         }
@@ -162,20 +188,27 @@ pub(super) fn copy_all(cx: &mut Cx<'_>, plans: &[(&CopyPlan<'_>, Linear)]) {
         };
         let count = rest.iter().take_while(|(plan, ..)| fits(plan)).count();
         let (batch, later) = rest.split_at(count);
-        let loaded: Vec<_> = batch.iter().map(|(plan, _, chunk)| load_chunk(cx, plan, chunk)).collect();
+        let loaded = batch.iter().map(|(plan, _, chunk)| load_chunk(cx, plan, chunk));
+        let loaded = loaded.collect::<Result<Vec<_>, _>>()?;
         for ((plan, stage, chunk), values) in batch.iter().zip(loaded) {
             let values = values.into_iter().map(KExpr::Var).collect();
             store_chunk(cx, plan, chunk, values, stage);
         }
         rest = later;
     }
+    Ok(())
 }
 
 /// Issues the asynchronous copies of a box.
-pub(super) fn issue(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunks: &[Chunk], stage: &Linear) {
+pub(super) fn issue(
+    cx: &mut Cx<'_>,
+    plan: &CopyPlan<'_>,
+    chunks: &[Chunk],
+    stage: &Linear,
+) -> Result<(), LowerError> {
     let base = moves::base(cx, plan);
     for chunk in chunks {
-        let (global_offset, guard) = source(cx, plan, &base, chunk);
+        let (global_offset, guard) = source(cx, plan, &base, chunk)?;
         let shared_offset = target(cx, plan, chunk, 0, stage);
         let copy = kernel::Stmt::CopyAsync {
             shared: plan.buffer,
@@ -196,17 +229,18 @@ pub(super) fn issue(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunks: &[Chunk], stag
             }
         }
     }
+    Ok(())
 }
 
 /// Loads a chunk to registers.
-pub(super) fn load_chunk(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk) -> Vec<Var> {
+pub(super) fn load_chunk(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk) -> Result<Vec<Var>, LowerError> {
     let base = moves::base(cx, plan);
-    let (offset, guard) = source(cx, plan, &base, chunk);
+    let (offset, guard) = source(cx, plan, &base, chunk)?;
     let guard = cx.build.emit.and(chunk.exists, guard);
     let dst: Vec<Var> = (0..plan.vector).map(|_| cx.build.emit.var(plan.dtype)).collect();
     let mem = cx.view.global(plan.tensor);
     cx.build.emit.stmt(kernel::Stmt::Load { dst: dst.clone(), mem, offset, guard: guard.map(Atom::expr) });
-    dst
+    Ok(dst)
 }
 
 /// Stores a chunk to shared memory: as a vector where the layout keeps it together.

@@ -13,6 +13,7 @@ use super::{
     control,
     copy::{self, Chunk},
     emit::{Atom, linear},
+    error::LowerError,
     flow::{CopyPlan, Flow, Ring},
     interleave::Units,
     linear::Linear,
@@ -34,7 +35,7 @@ pub(super) enum Piece<'p> {
 }
 
 /// What those who fill a channel do.
-fn filling<'a>(cx: &mut Cx<'a>, flow: &Flow<'_>, body: impl FnOnce(&mut Cx<'a>)) {
+fn filling<'a, R>(cx: &mut Cx<'a>, flow: &Flow<'_>, body: impl FnOnce(&mut Cx<'a>) -> R) -> R {
     match flow.plan.producer {
         Producer::One => mbarriers::one(cx, body),
         Producer::Each | Producer::All | Producer::Role(_) => body(cx),
@@ -42,12 +43,15 @@ fn filling<'a>(cx: &mut Cx<'a>, flow: &Flow<'_>, body: impl FnOnce(&mut Cx<'a>))
 }
 
 /// Copies an item at the current point to a stage.
-fn fill_stage(cx: &mut Cx<'_>, flow: &Flow<'_>, stage: Atom) {
+fn fill_stage(cx: &mut Cx<'_>, flow: &Flow<'_>, stage: Atom) -> Result<(), LowerError> {
     match &flow.mbarriers {
-        Some(channel) => mbarriers::fill(cx, channel, &flow.copies, stage),
+        Some(channel) => {
+            mbarriers::fill(cx, channel, &flow.copies, stage);
+            Ok(())
+        }
         None => {
             let copies: Vec<_> = flow.copies.iter().map(|p| (p, copy::stage_at(cx, p, stage))).collect();
-            copy::copy_all(cx, &copies);
+            copy::copy_all(cx, &copies)
         }
     }
 }
@@ -59,13 +63,14 @@ fn commit(cx: &mut Cx<'_>, flow: &Flow<'_>) {
 }
 
 /// Fills the stage of a channel that has one.
-pub(super) fn fill_once(cx: &mut Cx<'_>, flow: &Flow<'_>) {
-    filling(cx, flow, |cx| fill_stage(cx, flow, Atom::i32(0)));
+pub(super) fn fill_once(cx: &mut Cx<'_>, flow: &Flow<'_>) -> Result<(), LowerError> {
+    filling(cx, flow, |cx| fill_stage(cx, flow, Atom::i32(0)))?;
     commit(cx, flow);
+    Ok(())
 }
 
 /// Fills the first stages of a ring.
-pub(super) fn prologue(cx: &mut Cx<'_>, ring: &Ring<'_>) {
+pub(super) fn prologue(cx: &mut Cx<'_>, ring: &Ring<'_>) -> Result<(), LowerError> {
     let flow = &ring.flow;
     let first = flow.mbarriers.as_ref().map(|channel| ring_stages::position(cx, channel)[0]);
     filling(cx, flow, |cx| {
@@ -78,36 +83,46 @@ pub(super) fn prologue(cx: &mut Cx<'_>, ring: &Ring<'_>) {
                         (Some(channel), Some(first)) => ring_stages::stage_after(cx, channel, first, step),
                         _ => Atom::i32(step),
                     };
-                    fill_stage(cx, flow, stage);
-                });
-            });
+                    fill_stage(cx, flow, stage)
+                })
+            })?;
             commit(cx, flow);
         }
-    });
+        Ok(())
+    })
 }
 
 /// Begins to fill the stage that everyone has left; what is to land.
-pub(super) fn begin_ahead<'p>(cx: &mut Cx<'_>, ring: &'p Ring<'_>, ahead: &Ahead) -> Vec<Piece<'p>> {
+pub(super) fn begin_ahead<'p>(
+    cx: &mut Cx<'_>,
+    ring: &'p Ring<'_>,
+    ahead: &Ahead,
+) -> Result<Vec<Piece<'p>>, LowerError> {
     let flow = &ring.flow;
     let mut pieces = Vec::new();
     ring_stages::at_point(cx, ring, linear(ahead.point, 0), |cx| match &flow.mbarriers {
         Some(channel) => filling(cx, flow, |cx| {
-            control::only_if(cx, ahead.exists, |cx| mbarriers::fill(cx, channel, &flow.copies, ahead.stage));
+            control::only_if(cx, ahead.exists, |cx| {
+                mbarriers::fill(cx, channel, &flow.copies, ahead.stage);
+                Ok(())
+            })
         }),
         None => {
             control::only_if(cx, ahead.exists, |cx| {
                 for plan in &flow.copies {
                     for piece in pieces_of(cx, plan) {
-                        begin(cx, &piece, ahead.stage);
+                        begin(cx, &piece, ahead.stage)?;
                         pieces.push(piece);
                     }
                 }
-            });
+                Ok(())
+            })?;
             commit(cx, flow);
+            Ok(())
         }
-    });
+    })?;
     pieces.retain(|piece| matches!(piece, Piece::Loaded { .. }));
-    pieces
+    Ok(pieces)
 }
 
 /// Plain copies land after the computation, in the stage that nobody reads now.
@@ -118,7 +133,7 @@ pub(super) fn land_ahead(cx: &mut Cx<'_>, ahead: &Ahead, pieces: &[Piece<'_>]) {
 }
 
 /// The same in units: what begins and what lands. Addresses of what lands are worked out here.
-pub(super) fn units_ahead(cx: &mut Cx<'_>, ring: &Ring<'_>, ahead: &Ahead) -> [Units; 2] {
+pub(super) fn units_ahead(cx: &mut Cx<'_>, ring: &Ring<'_>, ahead: &Ahead) -> Result<[Units; 2], LowerError> {
     let flow = &ring.flow;
     let (plain, asynchronous): (Vec<_>, Vec<_>) = flow.copies.iter().partition(|p| !p.asynchronous);
     ring_stages::at_point(cx, ring, linear(ahead.point, 0), |cx| {
@@ -126,8 +141,11 @@ pub(super) fn units_ahead(cx: &mut Cx<'_>, ring: &Ring<'_>, ahead: &Ahead) -> [U
         // They have two ways to go.
         for plan in plain {
             for piece in pieces_of(cx, plan) {
-                begun.push(control::captured(cx, |cx| begin(cx, &piece, ahead.stage)));
-                let stores = control::captured(cx, |cx| land(cx, &piece, ahead.stage));
+                begun.push(control::captured(cx, |cx| begin(cx, &piece, ahead.stage))?);
+                let stores = control::captured(cx, |cx| {
+                    land(cx, &piece, ahead.stage);
+                    Ok::<(), LowerError>(())
+                })?;
                 let (addresses, stores): (Vec<_>, Vec<_>) =
                     stores.into_iter().partition(|s| matches!(s, kernel::Stmt::Let(..)));
                 control::emit_all(cx, addresses);
@@ -139,12 +157,13 @@ pub(super) fn units_ahead(cx: &mut Cx<'_>, ring: &Ring<'_>, ahead: &Ahead) -> [U
             begun.push(control::captured(cx, |cx| {
                 for plan in asynchronous {
                     let pieces = pieces_of(cx, plan);
-                    pieces.iter().for_each(|piece| begin(cx, piece, ahead.stage));
+                    pieces.iter().try_for_each(|piece| begin(cx, piece, ahead.stage))?;
                 }
                 commit(cx, flow);
-            }));
+                Ok(())
+            })?);
         }
-        [begun, landing]
+        Ok([begun, landing])
     })
 }
 
@@ -159,16 +178,17 @@ fn pieces_of<'p>(cx: &mut Cx<'_>, plan: &'p CopyPlan<'p>) -> Vec<Piece<'p>> {
     (0..).zip(chunks).map(loaded).collect()
 }
 
-fn begin(cx: &mut Cx<'_>, piece: &Piece<'_>, stage: Atom) {
+fn begin(cx: &mut Cx<'_>, piece: &Piece<'_>, stage: Atom) -> Result<(), LowerError> {
     match piece {
         Piece::Issued { plan, chunks } => {
             let to = copy::stage_at(cx, plan, stage);
-            copy::issue(cx, plan, chunks, &to);
+            copy::issue(cx, plan, chunks, &to)
         }
         Piece::Loaded { plan, chunk, frag, first } => {
-            for (slot, var) in (*first..).zip(copy::load_chunk(cx, plan, chunk)) {
+            for (slot, var) in (*first..).zip(copy::load_chunk(cx, plan, chunk)?) {
                 cx.build.emit.stmt(kernel::Stmt::Set { frag: *frag, slot, value: KExpr::Var(var) });
             }
+            Ok(())
         }
     }
 }

@@ -6,12 +6,15 @@
 use super::{
     context::Cx,
     emit::{self, Atom, Op},
+    env::Bound,
     error::LowerError,
+    expr,
     linear::Linear,
 };
 use crate::{
-    nest::AccessId,
+    nest::{AccessId, Digit, Gathered, LoopKind, Steps},
     op::{BinOp, CmpOp},
+    tile::TensorId,
 };
 
 /// Where an access goes at the current point.
@@ -34,20 +37,50 @@ pub(super) fn place(cx: &mut Cx<'_>, id: AccessId, by: &[Atom]) -> Result<Place,
         }
         let missing = || LowerError::Malformed("an access lacks the value that is added to its index".into());
         let value = *values.next().ok_or_else(missing)?;
-        let at = match at == Linear::default() {
-            true => value,
-            false => {
-                let at = cx.build.emit.index(&at);
-                cx.build.emit.op(Op::Wrapping(BinOp::Add), &[value, at])
-            }
-        };
-        let extent = cx.build.emit.dim(&cx.view.tensor(access.tensor).dims[dim]);
-        let below = cx.build.emit.cmp(CmpOp::Ge, at, Atom::i32(0));
-        let above = cx.build.emit.cmp(CmpOp::Lt, at, extent);
-        let inside = cx.build.emit.and(Some(below), Some(above)).unwrap_or(Atom::Bool(true));
-        let at = cx.build.emit.op(Op::Select, &[inside, at, Atom::i32(0)]);
+        let (at, inside) = inside(cx, (access.tensor, dim), value, &at);
         coords.push(emit::linear(at, 0));
         guard = cx.build.emit.and(guard, Some(inside));
     }
     Ok(Place { coords, guard })
+}
+
+/// Where the elements of a copy are along a dimension in which a value says so, and that it leads inside. `at` is the place in the copy
+/// counted from where loops around it stand, and `inside`, one of so many rows, from where the copy begins.
+pub(super) fn looked_up(
+    cx: &mut Cx<'_>,
+    (tensor, dim): (TensorId, usize),
+    gathered: &Gathered,
+    at: &Linear,
+    (inside, rows): (Linear, u32),
+) -> Result<(Linear, Atom), LowerError> {
+    let (value, form) = match gathered.row {
+        None => (expr::named(cx, &gathered.value)?, at.clone()),
+        Some(axis) => {
+            // As if a loop took the rows one by one.
+            let row = Digit { axis, stride: 1, steps: Steps::Fixed(rows) };
+            cx.env.stack.push(Bound::new(row, LoopKind::Seq, inside));
+            let value = expr::named(cx, &gathered.value);
+            let form = cx.env.index(&gathered.form);
+            cx.env.stack.pop();
+            (value?, form)
+        }
+    };
+    let (at, guard) = self::inside(cx, (tensor, dim), value, &form);
+    Ok((emit::linear(at, 0), guard))
+}
+
+/// A value with a form added, or 0 where that leaves its dimension; and whether it does not.
+fn inside(cx: &mut Cx<'_>, (tensor, dim): (TensorId, usize), value: Atom, form: &Linear) -> (Atom, Atom) {
+    let at = match *form == Linear::default() {
+        true => value,
+        false => {
+            let form = cx.build.emit.index(form);
+            cx.build.emit.op(Op::Wrapping(BinOp::Add), &[value, form])
+        }
+    };
+    let extent = cx.build.emit.dim(&cx.view.tensor(tensor).dims[dim]);
+    let below = cx.build.emit.cmp(CmpOp::Ge, at, Atom::i32(0));
+    let above = cx.build.emit.cmp(CmpOp::Lt, at, extent);
+    let inside = cx.build.emit.and(Some(below), Some(above)).unwrap_or(Atom::Bool(true));
+    (cx.build.emit.op(Op::Select, &[inside, at, Atom::i32(0)]), inside)
 }

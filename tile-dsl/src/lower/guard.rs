@@ -13,7 +13,6 @@ use crate::{
     machine::{Unit, UnitDim},
     nest::{AccessId, Digit, Expr, LoopKind, ValueId, difference, non_negative, oversteps, range},
     op::{BinOp, CmpOp, RedOp, UnOp},
-    tile::TensorId,
 };
 use std::cmp::Reverse;
 
@@ -38,9 +37,8 @@ pub(super) struct Within {
     pub sides: Sides,
 }
 
-/// Where an index may leave dimension `dim` of a tensor, when these digits bind its axes.
-pub(super) fn sides(cx: &Cx<'_>, tensor: TensorId, dim: usize, index: &Affine, digits: &[Digit]) -> Sides {
-    let extent = &cx.view.tensor(tensor).dims[dim];
+/// Where an index may leave an extent, when these digits bind its axes.
+pub(super) fn sides(cx: &Cx<'_>, extent: &Extent, index: &Affine, digits: &[Digit]) -> Sides {
     let (low, high) = range(cx.view.nest, index);
     let ragged = |positive: bool| {
         index.terms.iter().any(|(a, c)| (*c > 0) == positive && digits::ragged(cx, *a, digits))
@@ -112,7 +110,7 @@ pub(super) fn access_within(cx: &Cx<'_>, access: AccessId, coords: &[Linear]) ->
     // Where values are added, the coordinate is inside already: see `gather`.
     let forms = coords.iter().zip(dims).enumerate().filter(|(dim, _)| !access.by.contains_key(dim));
     let within = forms.map(|(dim, (at, extent))| {
-        let sides = sides(cx, access.tensor, dim, &access.index[dim], &digits);
+        let sides = sides(cx, extent, &access.index[dim], &digits);
         Within { at: at.clone(), extent: extent.clone(), sides }
     });
     within.collect()

@@ -101,11 +101,12 @@ pub(super) fn fill(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]
 }
 
 /// What one thread does.
-pub(super) fn one<'a>(cx: &mut Cx<'a>, body: impl FnOnce(&mut Cx<'a>)) {
+pub(super) fn one<'a, R>(cx: &mut Cx<'a>, body: impl FnOnce(&mut Cx<'a>) -> R) -> R {
     cx.build.emit.push();
-    body(cx);
+    let result = body(cx);
     let body = cx.build.emit.pop();
     cx.build.emit.stmt(kernel::Stmt::One { thread: cx.env.tile.units.first, body });
+    result
 }
 
 /// About to have a copy fill a shared buffer; who reads it waits for the copy.

@@ -11,9 +11,12 @@ use super::{
     tensor_map,
 };
 use crate::{
+    index::Extent,
     machine::Via,
     nest::{CopyId, Digit, Stmt},
+    plan::CopyBox,
     shared::Content,
+    tile::TensorId,
 };
 
 /// Where a copy goes and what it takes, at the current point; `depth` copies fit in its buffer.
@@ -32,9 +35,11 @@ pub(super) fn plan<'a>(
     let dtype = cx.view.nest.elem(c.tensor);
     let outer = digits::digits(cx);
     let sides = |dim| {
+        // Where values say, they are compared with the extent wherever they are looked up.
+        let Some(extent) = extent(cx, of, c.tensor, dim) else { return Sides::default() };
         let reads = of.reads.iter().map(|(access, inner)| {
             let digits: Vec<Digit> = outer.iter().chain(inner).copied().collect();
-            guard::sides(cx, c.tensor, dim, &cx.view.nest.access(*access).index[dim], &digits)
+            guard::sides(cx, extent, &cx.view.nest.access(*access).index[dim], &digits)
         });
         reads.fold(Sides::default(), Sides::or)
     };
@@ -60,6 +65,15 @@ pub(super) fn plan<'a>(
         plan.map = Some(tensor_map::tensor_map(cx, &plan));
     }
     Ok(plan)
+}
+
+/// What the place in a copy is counted along in a dimension: that of its tensor, or the axis of its rows. Nothing where one value moves
+/// all of it.
+pub(super) fn extent<'a>(cx: &Cx<'a>, of: &CopyBox, tensor: TensorId, dim: usize) -> Option<&'a Extent> {
+    match of.gathered.get(&dim) {
+        None => Some(&cx.view.tensor(tensor).dims[dim]),
+        Some(gathered) => Some(&cx.view.nest.kernel.axes[usize::from(gathered.row?.0)].extent),
+    }
 }
 
 /// Vector width and instruction of a copy, in this variant.

@@ -50,7 +50,7 @@ pub(super) fn pipeline(
     let mut ring = ring::ring(cx, digit, channel, inner)?;
     cx.env.stack.push(ring.start());
     if !matches!(ring.flow.plan.producer, Producer::Role(_)) {
-        fill::prologue(cx, &ring);
+        fill::prologue(cx, &ring)?;
     }
     let prefetched = match Carry::of(cx.view.nest, &copies, inner) {
         Carry::Over(registers) => Some(registers::prefetch_across(cx, &mut ring, registers)?),
@@ -93,7 +93,7 @@ fn step<'a>(
             registers::step_prefetching(cx, ring, (at.stage, ahead), registers, walk)?
         }
         (Some(ahead), None) => {
-            let pieces = fill::begin_ahead(cx, ring, ahead);
+            let pieces = fill::begin_ahead(cx, ring, ahead)?;
             ring::reading(cx, ring, at.stage, |cx| walk(cx, inner))?;
             fill::land_ahead(cx, ahead, &pieces);
         }

@@ -160,7 +160,7 @@ pub(super) fn step_prefetching<'a>(
     walk: Walk,
 ) -> Result<(), LowerError> {
     let [next, next_stage] = ring_stages::following(cx, ring, stage);
-    let [begin, land] = fill::units_ahead(cx, ring, ahead);
+    let [begin, land] = fill::units_ahead(cx, ring, ahead)?;
     let RegisterPipeline { digit, steps, .. } = registers.of;
     let Interleave { copies, stores, .. } = cx.view.nest.interleave(digit);
     let part = |of: Fraction| of.floor(steps as usize) as u32;

@@ -17,7 +17,7 @@ pub(super) fn stage<'a>(cx: &mut Cx<'a>, stmt: &Stmt, walk: Walk) -> Result<(), 
     let flows: Vec<Flow<'a>> =
         shared.into_iter().map(|channel| ring::open(cx, channel, body)).collect::<Result<_, _>>()?;
     for flow in &flows {
-        fill::fill_once(cx, flow);
+        fill::fill_once(cx, flow)?;
     }
     // Asynchronous copies have the longest time.
     for flow in flows.iter().rev() {

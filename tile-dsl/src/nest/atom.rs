@@ -288,6 +288,16 @@ pub enum Factor<'e> {
     Computed(&'e Expr),
 }
 
+impl Factor<'_> {
+    /// What is loaded, where forms or where values say: a copy on chip has it as it is.
+    pub fn element(&self) -> Option<AccessId> {
+        match self {
+            Factor::Load(access) | Factor::Computed(Expr::Gather(access, _)) => Some(*access),
+            Factor::Computed(_) => None,
+        }
+    }
+}
+
 impl Nest {
     /// The two factors of a product whose terms are added in f32.
     ///
@@ -413,7 +423,11 @@ impl Nest {
         let access = self.access(access);
         let extent = &self.kernel.axes[usize::from(axis.0)].extent;
         let dims = &self.tensor(access.tensor).dims;
-        access.index.iter().zip(dims).any(|(i, d)| i.as_axis() == Some(axis) && d == extent)
+        // Copies have nothing in rows beyond the end of their axis.
+        let rows = access.gathered.values().any(|gathered| gathered.row == Some(axis));
+        let mut forms =
+            access.index.iter().zip(dims).enumerate().filter(|(n, _)| !access.gathered.contains_key(n));
+        rows || forms.any(|(_, (i, d))| i.as_axis() == Some(axis) && d == extent)
     }
 }
 

@@ -335,7 +335,7 @@ impl<'a> Build<'a> {
             }
         }
         let index = index.iter().map(|entry| entry.affine.clone()).collect();
-        let access = Access { tensor, index, by, guarded, combines, span };
+        let access = Access { tensor, index, by, gathered: BTreeMap::new(), guarded, combines, span };
         let same = |a: &Access| Access { span, ..a.clone() } == access;
         let id = self.accesses.iter().position(same).unwrap_or_else(|| {
             self.accesses.push(access);

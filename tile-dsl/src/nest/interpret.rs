@@ -458,8 +458,6 @@ impl<'n, S: Neutral> Machine<'n, S> {
             dims.iter().zip(&access.index).map(dim).collect()
         });
         let dims = Rc::clone(dims);
-        let outer = self.buffer(access);
-        let global = &self.tensors[usize::from(tensor.0)];
         let low: Vec<i64> = dims.iter().map(|dim| dim.low + dim.index.at(&self.point)).collect();
         let extents = dims.iter().map(|dim| dim.extent.map(|n| n as i64)).collect::<Option<Vec<i64>>>();
         let extents = extents.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))?;
@@ -467,14 +465,18 @@ impl<'n, S: Neutral> Machine<'n, S> {
         let mut data = Vec::with_capacity(len as usize);
         let mut index = low.clone();
         for _ in 0..len {
-            data.push(match outer {
+            data.push(match self.buffer(access) {
                 Some(outer) => {
                     let at = offset(&outer.extents, index.iter().zip(&outer.low).map(|(i, l)| i - l));
                     outer.data[at.ok_or_else(|| {
                         InterpretError::Poison(format!("a copy reads {index:?}, beside the copy around it"))
                     })?]
                 }
-                None => offset(&global.shape, index.iter().copied()).map_or(0.0, |o| global.data[o]),
+                None => {
+                    let Some(from) = self.copied_from(access, &index)? else { return Err(self.unknown(access)) };
+                    let global = &self.tensors[usize::from(tensor.0)];
+                    offset(&global.shape, from.into_iter()).map_or(0.0, |o| global.data[o])
+                }
             });
             for d in (0..index.len()).rev() {
                 index[d] += 1;

@@ -76,19 +76,30 @@ impl Nest {
         &self.copies[usize::from(copy.0)]
     }
 
-    /// An access as text: `a[i, k]`; `a[*s + 1, d]` where a value with the axis `s` is added, `a[i if i]` under a condition with the axis `i`.
+    /// An access as text: `a[i, k]`; `a[*s + 1, d]` where a value with the axis `s` is added, `a[i if i]` under a condition with the axis
+    /// `i`; `a[row s of *s + 1, d]` and `a[at *s + 1, d]` where it is read from a copy that values place.
     pub fn print_access(&self, access: &Access) -> String {
         let mut out = format!("{}[", self.tensor(access.tensor).name);
         for (n, index) in access.index.iter().enumerate() {
             out.push_str(if n == 0 { "" } else { ", " });
-            let Some(axes) = access.by.get(&n) else {
-                out.push_str(&self.print_affine(index));
-                continue;
+            let (axes, form) = match (access.by.get(&n), access.gathered.get(&n)) {
+                (Some(axes), _) => (axes, index),
+                (None, Some(gathered)) => {
+                    match gathered.row {
+                        Some(row) => drop(write!(out, "row {} of ", self.axis(row))),
+                        None => out.push_str("at "),
+                    }
+                    (&gathered.axes, &gathered.form)
+                }
+                (None, None) => {
+                    out.push_str(&self.print_affine(index));
+                    continue;
+                }
             };
             let axes: Vec<&str> = axes.iter().map(|a| self.axis(*a)).collect();
             let _ = write!(out, "*{}", axes.join("."));
-            if *index != crate::index::Affine::default() {
-                let _ = write!(out, " + {}", self.print_affine(index));
+            if *form != crate::index::Affine::default() {
+                let _ = write!(out, " + {}", self.print_affine(form));
             }
         }
         if let Some(axes) = &access.guarded {

@@ -2,6 +2,7 @@
 
 use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Stmt, ValueId};
 use crate::index::AxisId;
+use std::collections::BTreeMap;
 
 /// What encloses a statement, outermost first in a path.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,6 +176,42 @@ impl Expr {
         visit(self);
     }
 
+    /// The same with what `f` puts in the place of expressions, the outer ones first.
+    pub fn replaced(&self, f: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
+        if let Some(other) = f(self) {
+            return other;
+        }
+        let mut of = |e: &Expr| Box::new(e.replaced(f));
+        match self {
+            Expr::Un(op, a) => Expr::Un(*op, of(a)),
+            Expr::Bin(op, a, b) => Expr::Bin(*op, of(a), of(b)),
+            Expr::Cmp(op, a, b) => Expr::Cmp(*op, of(a), of(b)),
+            Expr::Select(c, a, b) => Expr::Select(of(c), of(a), of(b)),
+            Expr::Cast(to, a) => Expr::Cast(*to, of(a)),
+            Expr::Gather(access, by) => Expr::Gather(*access, by.iter().map(|e| *of(e)).collect()),
+            Expr::Scatter { by, when, value } => Expr::Scatter {
+                by: by.iter().map(|e| *of(e)).collect(),
+                when: when.as_ref().map(|when| of(when)),
+                value: of(value),
+            },
+            Expr::Load(_)
+            | Expr::Get(_)
+            | Expr::Const(..)
+            | Expr::Scalar(_)
+            | Expr::Iota(_)
+            | Expr::Edge(..)
+            | Expr::Dim(_) => self.clone(),
+        }
+    }
+
+    /// The same with what values are defined as in their places.
+    pub fn inlined(&self, defined: &BTreeMap<ValueId, &Expr>) -> Expr {
+        self.replaced(&mut |e| match e {
+            Expr::Get(value) => Some(defined.get(value)?.inlined(defined)),
+            _ => None,
+        })
+    }
+
     /// Of what a `put` stores: the values that say where, the condition, and the element.
     pub fn stored(&self) -> (&[Expr], Option<&Expr>, &Expr) {
         match self {
@@ -218,6 +255,23 @@ impl Expr {
 }
 
 impl Nest {
+    /// Values that one statement defines, each with what it is.
+    pub fn definitions(&self) -> BTreeMap<ValueId, &Expr> {
+        let mut found: BTreeMap<ValueId, Option<&Expr>> = BTreeMap::new();
+        self.body.each(&mut |stmt| match stmt {
+            Stmt::Def { value, expr } => {
+                let same = |known: &mut Option<&_>| known.is_some_and(|known| known == expr);
+                let of = found.entry(*value).or_insert(Some(expr));
+                if !same(of) {
+                    *of = None;
+                }
+            }
+            Stmt::Set { value, .. } | Stmt::Red { value, .. } => drop(found.insert(*value, None)),
+            _ => {}
+        });
+        found.into_iter().filter_map(|(value, expr)| Some((value, expr?))).collect()
+    }
+
     /// The values of each `let`, with the part of it that computes them, in program order.
     pub fn lets(&self) -> Vec<(ValueId, &Stmt)> {
         let mut out = Vec::new();

@@ -4,9 +4,11 @@ use crate::{
     dtype::DType,
     index::AxisId,
     machine::{Space, Unit},
-    nest::{AccessId, CopyId, CopyLayout, CopyPart, Digit, LoopKind, Nest, Stmt, TileSize, chain, leaves},
+    nest::{
+        AccessId, CopyId, CopyLayout, CopyPart, Digit, Gathered, LoopKind, Nest, Stmt, TileSize, chain, leaves,
+    },
 };
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// The box of a copy at one of its places.
 #[derive(Clone, Debug)]
@@ -20,6 +22,8 @@ pub(crate) struct CopyBox {
     pub reads: Vec<(AccessId, Vec<Digit>)>,
     /// Its first index, relative to the loops outside, by dimension of the tensor.
     pub low: Vec<i64>,
+    /// Dimensions in which values say where its elements are.
+    pub gathered: BTreeMap<usize, Gathered>,
     /// How it lies in shared memory.
     pub layout: CopyLayout,
     /// Elements that the last tile of a segment fills of it, by dimension; `None` where tiles are of one size.
@@ -119,6 +123,10 @@ impl CopyBox {
         if let Some(part) = self.part {
             write!(out, ", {} along {} by each CTA", part.by, part.dim)?;
         }
+        for (dim, gathered) in &self.gathered {
+            let row = if gathered.row.is_some() { "rows" } else { "all" };
+            write!(out, ", {row} along {dim} at {}", nest.expr(&gathered.value))?;
+        }
         writeln!(out, "{}", if self.rounded { ", rounded" } else { "" })
     }
 }
@@ -209,7 +217,7 @@ impl Finder<'_> {
         });
         let index = |access: AccessId| &nest.access(access).index;
         let Some((first, _)) = reads.first() else { return Err(Unboxed::Unread(copy)) };
-        let like = index(*first);
+        let (like, gathered) = (index(*first), nest.access(*first).gathered.clone());
         let apart = |dim: &usize| {
             let moves = |access: AccessId, axis| index(access)[*dim].coefficient(axis);
             let differs = |(d, _): &(Digit, LoopKind)| {
@@ -233,6 +241,7 @@ impl Finder<'_> {
             low: nest.footprint(copy, body).iter().map(|d| d.low).collect(),
             part: if produced { nest.shared_part(copy, &layout) } else { None },
             rounded: nest.rounds_copy(copy),
+            gathered,
             layout,
             last,
         })

@@ -6,7 +6,7 @@
 
 use crate::{
     index::AxisId,
-    nest::{Digit, Expr, Frame, Limits, LoopKind, Nest, Steps, Stmt, Target, ValueId, leaves},
+    nest::{Digit, Expr, Frame, Limits, LoopKind, Nest, Steps, Target, ValueId, leaves},
     op::{BinOp, CmpOp},
     tile::Edge,
 };
@@ -99,7 +99,7 @@ impl Limited {
 
 /// The comparisons of a nest with the limits of an axis, as they are written: limits may be values that the nest computes before.
 fn masks(nest: &Nest, axis: AxisId, limits: &Limits) -> Vec<Expr> {
-    let defined: BTreeMap<ValueId, &Expr> = definitions(nest);
+    let defined = nest.definitions();
     let (first, end) = (Expr::Edge(axis, Edge::First), Expr::Edge(axis, Edge::End));
     let cmp = |op: CmpOp, a: Expr, b: Expr| Expr::Cmp(op, Box::new(a), Box::new(b));
     let bin = |op: BinOp, a: &Expr, b: Expr| Expr::Bin(op, Box::new(a.clone()), Box::new(b));
@@ -117,44 +117,12 @@ fn masks(nest: &Nest, axis: AxisId, limits: &Limits) -> Vec<Expr> {
         let Some((_, expr)) = leaf.leaf() else { return };
         expr.visit(&mut |e| {
             let compares = matches!(e, Expr::Cmp(CmpOp::Ge | CmpOp::Lt, ..));
-            if compares && !found.contains(e) && wanted.contains(&inlined(e, &defined)) {
+            if compares && !found.contains(e) && wanted.contains(&e.inlined(&defined)) {
                 found.push(e.clone());
             }
         });
     });
     found
-}
-
-/// Values that one statement defines.
-fn definitions(nest: &Nest) -> BTreeMap<ValueId, &Expr> {
-    let mut found: BTreeMap<ValueId, Option<&Expr>> = BTreeMap::new();
-    nest.body.each(&mut |stmt| match stmt {
-        Stmt::Def { value, expr } => {
-            let same = |known: &mut Option<&_>| known.is_some_and(|known| known == expr);
-            let of = found.entry(*value).or_insert(Some(expr));
-            if !same(of) {
-                *of = None;
-            }
-        }
-        Stmt::Set { value, .. } | Stmt::Red { value, .. } => drop(found.insert(*value, None)),
-        _ => {}
-    });
-    found.into_iter().filter_map(|(value, expr)| Some((value, expr?))).collect()
-}
-
-/// An expression with what values are defined as in their places.
-fn inlined(expr: &Expr, defined: &BTreeMap<ValueId, &Expr>) -> Expr {
-    let of = |e: &Expr| Box::new(inlined(e, defined));
-    match expr {
-        Expr::Get(value) => defined.get(value).map_or_else(|| expr.clone(), |e| inlined(e, defined)),
-        Expr::Un(op, a) => Expr::Un(*op, of(a)),
-        Expr::Bin(op, a, b) => Expr::Bin(*op, of(a), of(b)),
-        Expr::Cmp(op, a, b) => Expr::Cmp(*op, of(a), of(b)),
-        Expr::Select(c, a, b) => Expr::Select(of(c), of(a), of(b)),
-        Expr::Cast(to, a) => Expr::Cast(*to, of(a)),
-        Expr::Gather(access, by) => Expr::Gather(*access, by.iter().map(|e| inlined(e, defined)).collect()),
-        other => other.clone(),
-    }
 }
 
 /// The first loop at run time over an axis, on each path; none where loops inside of one go further than a step of it does: its steps

@@ -258,6 +258,9 @@ impl Planner<'_> {
         let access = match factor {
             Factor::Load(access) => access,
             Factor::Computed(expr) => {
+                if let (true, Some(access)) = (self.atom.row().descriptors, factor.element()) {
+                    return Err(Obstacle::Unstaged(access, self.tile_of(access)));
+                }
                 self.computed(expr)?;
                 return Ok((None, OperandPath::Computed));
             }

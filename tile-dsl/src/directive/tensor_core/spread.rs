@@ -106,6 +106,10 @@ pub(super) fn layouts_of(nest: &Nest, value: ValueId, atom: Atom, role: Role) ->
         }
         for (operand, factor) in [Operand::A, Operand::B].into_iter().zip(product.factors) {
             let parts = atom.operand(operand, role);
+            // What an instruction reads itself no lane holds.
+            if atom.row().descriptors && factor.element().is_some() {
+                continue;
+            }
             if let (Factor::Computed(expr), false) = (factor, parts.is_empty()) {
                 let single = atom.single(role, Some(operand));
                 layouts.push(Spread { of: Some(upstream(nest, expr)), parts, single });

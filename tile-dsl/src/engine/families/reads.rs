@@ -11,6 +11,11 @@ use crate::{
 
 /// The nest with one more copy.
 pub(crate) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failure> {
+    if nest.places_copies(new.tensor) {
+        let name = &nest.tensor(new.tensor).name;
+        let text = format!("`{name}` says where another tensor is copied from: it is looked up where that copy is made, and is not copied itself");
+        return Err(refuse(text).edit(Edit::remove()));
+    }
     if nest.copies.len() == Bits::BITS as usize {
         return Err(refuse(format!("there are {} copies already, and that is the most", Bits::BITS)));
     }
@@ -33,7 +38,11 @@ pub(crate) fn not_read(
         gathered = gathered.or(read.filter(|a| a.tensor == new.tensor).find(|a| !a.by.is_empty()));
     });
     if let (Some(gathered), true) = (gathered, nest.ways(new.tensor, |_| true).is_empty()) {
-        return refuse(format!("values say where `{name}` is read: its elements are not copied on chip"))
+        let text = match new.space {
+            Space::Shared => format!("`{name}` is read where values say, and not in the loop that is named"),
+            Space::Register => format!("values say where `{name}` is read: registers hold what is staged of it alone"),
+        };
+        return refuse(text)
             .note(gathered.span, format!("`{name}` is read here"))
             .edit(Edit::remove());
     }

@@ -214,6 +214,8 @@ fn stage_tensor(
         span: request.span,
     };
     let named = |buffer: String| Request { buffer: &buffer, ..*request }.kind();
+    let placed = super::gathered::gathered(nest, request, tensor, at)?;
+    let nest = placed.as_ref().unwrap_or(nest);
     if !reads(&nest.body, nest, &new) {
         return Err(not_read(nest, name, &new, named));
     }
@@ -377,6 +379,12 @@ pub(crate) fn check_rows(
         return tensor_map::check(nest, request, (copy, body), turned);
     }
     let vector = |vector| Edit::instead([Request { vector, ..*request }.kind()]);
+    if moved > size && nest.copied_access(copy).gathered.contains_key(&contiguous) {
+        return Err(refuse(format!(
+            "vector({moved}) of `{name}`: values say where each of its elements is, so they are not side by side"
+        ))
+        .edit(vector(None)));
+    }
     let plain = || Edit::instead([Request { via: Via::Plain, ..*request }.kind()]);
     let each = i64::from(moved / size);
     if let Some(length) = nest.tensor(info.tensor).dims[contiguous].as_constant()

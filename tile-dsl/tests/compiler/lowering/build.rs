@@ -99,6 +99,7 @@ impl Table {
             index,
             by: Default::default(),
             guarded: None,
+            gathered: BTreeMap::new(),
             combines: None,
             span: SpanId::NONE,
         });

@@ -5,7 +5,7 @@ use crate::{
     directive::tensor_core,
     directive::{self, DirectiveKind as D},
     index::AxisId,
-    nest::{Atom, Factor, Stmt, leaves},
+    nest::{Atom, Stmt, leaves},
     schedule::{Space, Via},
 };
 
@@ -47,13 +47,10 @@ impl Generator<'_> {
                 return;
             };
             let axes = factors.map(|f| nest.factor_axes(f));
-            let loads = factors.into_iter().filter_map(|f| match f {
-                Factor::Load(access) => {
-                    let access = nest.access(access);
-                    let one = nest.buffers(access.tensor).len() == 1;
-                    Some(if one { nest.tensor(access.tensor).name.clone() } else { nest.read_name(access) })
-                }
-                Factor::Computed(_) => None,
+            let loads = factors.into_iter().filter_map(|f| f.element()).map(|access| {
+                let access = nest.access(access);
+                let one = nest.buffers(access.tensor).len() == 1 || !access.by.is_empty();
+                if one { nest.tensor(access.tensor).name.clone() } else { nest.read_name(access) }
             });
             let windows =
                 axes[0].intersection(&axes[1]).filter(|a| !info.axes.contains(a) && !own.contains(a));

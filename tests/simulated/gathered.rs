@@ -1,0 +1,215 @@
+//! Copies of rows that values name: wherever the copy is filled, it has what a read of its own would have had.
+
+use crate::support;
+
+mod kernels {
+    use tilewright::prelude::*;
+
+    /// Rows of `x`, multiplied by the matrix of their block's expert.
+    #[tile_kernel]
+    pub fn experts<T: Float>(
+        x: &Tensor<T, S, K>,
+        w: &Tensor<T, E, K, N>,
+        token: &Tensor<i32, Z, I>,
+        expert: &Tensor<i32, Z>,
+        y: &mut Tensor<f32, Z, I, N>,
+    ) {
+        let (z, i, j) = program_tile(Z, I, N);
+        let t = load(token, [z, i]);
+        let mut acc = zeros::<f32>([z, i, j]);
+        for k in tiles(K) {
+            acc = dot(load(x, [t, k]), load(w, [load(expert, [z]), k, j]), acc);
+        }
+        store(y, [z, i, j], acc);
+    }
+
+    /// A product over rows that are named: rows along the axis of its sums.
+    #[tile_kernel]
+    pub fn named_rows<T: Float>(
+        p: &Tensor<T, M, N>,
+        v: &Tensor<T, V, D>,
+        at: &Tensor<i64, N>,
+        shift: i32,
+        y: &mut Tensor<f32, M, D>,
+    ) {
+        let (i, e) = program_tile(M, D);
+        let mut acc = zeros::<f32>([i, e]);
+        for n in tiles(N) {
+            acc = dot(load(p, [i, n]), load(v, [load(at, [n]).cast::<i32>() + shift, e]), acc);
+        }
+        store(y, [i, e], acc);
+    }
+
+    /// Sums over pages of a cache, up to a length.
+    #[tile_kernel]
+    pub fn pages(
+        q: &Tensor<f32, B, R, D>,
+        cache: &Tensor<f32, P, 4, D>,
+        page: &Tensor<i32, B, L>,
+        len: &Tensor<i32, B>,
+        o: &mut Tensor<f32, B, R>,
+    ) {
+        let (b, r) = program_tile(B, R);
+        let (t, d) = whole(4, D);
+        let mut acc = zeros::<f32>([b, r]);
+        for p in tiles(L).below((load(len, [b]) + 3) / 4) {
+            let row = load(cache, [load(page, [b, p]), t, d]);
+            acc += sum(sum(sum(load(q, [b, r, d]) * row, d), t), p);
+        }
+        store(o, [b, r], acc);
+    }
+
+    /// Neighbours of places, by what is added to a value.
+    #[tile_kernel]
+    pub fn neighbours(x: &Tensor<f32, V>, at: &Tensor<u8, N>, w: &Tensor<f32, 3>, y: &mut Tensor<f32, N>) {
+        let n = program_tile(N);
+        let mut acc = zeros::<f32>([n]);
+        for r in tiles(3) {
+            acc += sum(load(x, [load(at, [n]) + r - 1]) * load(w, [r]), r);
+        }
+        store(y, [n], acc);
+    }
+
+    schedule! {
+        pub experts_plain for experts<f32 | f16> { tile(i = 8, j = 8, k = 4); bind(i -> thread.y, j -> thread.x); }
+        pub experts_rows for experts<f32> {
+            tile(i = 8, j = 16, k = 8);
+            stage(x at k: shared);
+            stage(w at k: shared);
+            bind(i -> thread.y, j -> thread.x);
+        }
+        pub experts_turned for experts<f32> {
+            tile(i = 8, j = 16, k = 8);
+            stage(x at k: shared, transposed);
+            stage(w at k: shared, cp_async, vector(16));
+            pipeline(k, 2);
+            bind(i -> thread.y, j -> thread.x);
+        }
+        pub experts_ahead for experts<f32> {
+            tile(i = 16, j = 16, k = 8);
+            stage(x, w at k: shared, cp_async, vector(16));
+            pipeline(k, 3);
+            bind(i -> thread.y, j -> thread.x);
+        }
+        pub experts_registers for experts<f32> {
+            tile(i = 8, j = 16, k = 8);
+            stage(x, w at k: shared, vector(16));
+            pipeline(k, 2);
+            bind(i -> thread.y, j -> thread.x);
+        }
+        pub experts_mma for experts<f16> {
+            tile(i = 32, j = 32, k = 32);
+            split(i -> iw, im: 16);
+            tensor_core(acc: mma);
+            reorder(iw, k.atom, im, j.atom);
+            stage(x, w at k: shared, cp_async, vector(16));
+            pad(x: 16, w: 16);
+            pipeline(k, 3);
+            bind(iw -> warp.x);
+        }
+        pub experts_persistent = experts_mma { persistent(1); }
+        pub rows_plain for named_rows<f32 | f16> { tile(i = 8, e = 8, n = 4); bind(i -> thread.y, e -> thread.x); }
+        pub rows_ahead for named_rows<f32> {
+            tile(i = 8, e = 16, n = 8);
+            stage(v at n: shared, cp_async, vector(16));
+            stage(p at n: shared);
+            pipeline(n, 2);
+            bind(i -> thread.y, e -> thread.x);
+        }
+        pub rows_mma for named_rows<f16> {
+            tile(i = 32, e = 32, n = 32);
+            split(i -> iw, im: 16);
+            tensor_core(acc: mma);
+            reorder(iw, n.atom, im, e.atom);
+            stage(p, v at n: shared, cp_async, vector(16));
+            pad(p: 16, v: 16);
+            pipeline(n, 2);
+            bind(iw -> warp.x);
+        }
+        pub rows_split = rows_mma { split_k(n, 2); }
+        pub pages_plain for pages { tile(r = 4, p = 2); bind(r -> thread.x); }
+        pub pages_rows for pages {
+            fits(D <= 16);
+            tile(r = 4, p = 2);
+            stage(cache at p: shared, cp_async, vector(16));
+            pipeline(p, 2);
+            bind(r -> thread.x);
+        }
+        pub pages_one for pages { fits(D <= 16); tile(r = 4, p = 1); stage(cache at p: shared); pipeline(p, 3); bind(r -> thread.x); }
+        pub neighbours_plain for neighbours { tile(n = 32); bind(n -> thread.x); }
+        pub neighbours_rows for neighbours { tile(n = 32); stage(x at r: shared); reorder(r, n.t); bind(n -> thread.x); }
+    }
+}
+
+use kernels as k;
+use support::Case;
+use tilewright::{AnySchedule, DType};
+
+fn check<K: tilewright::Kernel>(case: &Case, schedules: &[&dyn AnySchedule]) {
+    for schedule in schedules {
+        case.check_nest(*schedule);
+        case.check_kernel(*schedule);
+        case.check_simulator::<K>(*schedule);
+    }
+}
+
+/// Places that lead everywhere, before the beginning, behind the end and far away among them.
+fn places(count: i64, extent: i64, seed: i64) -> Vec<f64> {
+    let of = |n: i64| match (n * 7919 + seed * 104_729) % 11 {
+        0 => -1,
+        1 => extent,
+        2 if n % 3 == 0 => i32::MAX.into(),
+        3 if n % 3 == 0 => i32::MIN.into(),
+        _ => (n * 31 + seed * 17) % extent.max(1),
+    };
+    (0..count).map(|n| of(n) as f64).collect()
+}
+
+#[test]
+fn experts_have_their_own_rows_and_matrices() {
+    for (s, kk, n, e, z, i) in [(1, 1, 1, 1, 1, 1), (9, 13, 11, 2, 3, 19), (20, 16, 32, 3, 2, 32), (33, 40, 48, 4, 2, 33)] {
+        let dims = [("S", s), ("K", kk), ("N", n), ("E", e), ("Z", z), ("I", i)];
+        let data = [("token", places(z * i, s, 1)), ("expert", places(z, e, 3))];
+        let case = Case::with(k::experts::KERNEL, Some(DType::F32), &dims, &data);
+        check::<k::experts>(
+            &case,
+            &[&k::experts_plain, &k::experts_rows, &k::experts_turned, &k::experts_ahead, &k::experts_registers],
+        );
+        let case = Case::with(k::experts::KERNEL, Some(DType::F16), &dims, &data);
+        check::<k::experts>(&case, &[&k::experts_plain, &k::experts_mma, &k::experts_persistent]);
+    }
+}
+
+#[test]
+fn rows_along_sums_end_where_the_axis_does() {
+    for (m, n, v, d, shift) in [(1, 1, 1, 1, 0.0), (9, 21, 5, 11, 1.0), (32, 64, 70, 32, -3.0), (33, 40, 7, 48, 0.0)] {
+        let dims = [("M", m), ("N", n), ("V", v), ("D", d)];
+        let data = [("at", places(n, v, 5))];
+        for (dtype, schedules) in [
+            (DType::F32, [&k::rows_plain as &dyn AnySchedule, &k::rows_ahead].as_slice()),
+            (DType::F16, &[&k::rows_plain, &k::rows_mma, &k::rows_split]),
+        ] {
+            let case = Case::with(k::named_rows::KERNEL, Some(dtype), &dims, &data).scalar("shift", shift);
+            check::<k::named_rows>(&case, schedules);
+        }
+    }
+}
+
+#[test]
+fn pages_lie_anywhere() {
+    for (b, r, d, l, p) in [(1, 1, 1, 1, 1), (2, 5, 7, 3, 4), (3, 4, 8, 6, 9)] {
+        let dims = [("B", b), ("R", r), ("D", d), ("L", l), ("P", p)];
+        let lengths = (0..b).map(|n| [0.0, 4.0 * l as f64, 5.0][n as usize % 3]).collect();
+        let case = Case::with(k::pages::KERNEL, None, &dims, &[("page", places(b * l, p, 2)), ("len", lengths)]);
+        check::<k::pages>(&case, &[&k::pages_plain, &k::pages_rows, &k::pages_one]);
+    }
+}
+
+#[test]
+fn a_form_beside_the_value_counts() {
+    for (n, v) in [(1, 1), (45, 40), (64, 300)] {
+        let at = (0..n).map(|n| (n * 37 % 256) as f64).collect();
+        let case = Case::with(k::neighbours::KERNEL, None, &[("N", n), ("V", v)], &[("at", at)]);
+        check::<k::neighbours>(&case, &[&k::neighbours_plain, &k::neighbours_rows]);
+    }
+}
