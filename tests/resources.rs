@@ -13,8 +13,8 @@ use std::{fmt, fs, path::Path, str::FromStr};
 use tile_bench::Machine;
 use tile_dsl::program::Program;
 use tile_fuzz::digest;
-use tile_sass::Resources;
 use tile_runtime::Ptx;
+use tile_sass::Resources;
 use tilewright::{AnySchedule, Variant};
 
 /// Registers more than recorded that are let pass as long as occupancy stays: the allocator's noise.
@@ -163,7 +163,8 @@ fn made((schedule, variant, grouped): (&'static dyn AnySchedule, Variant, bool))
     };
     let ptx = ptx.unwrap_or_else(|e| panic!("{e}"));
     let name = format!("{}_{}_{variant}{end}", schedule.kernel(), schedule.name());
-    let hash = digest::hash(&format!("{} {} {:?}\n{}", ptx.threads, ptx.dynamic_shared, ptx.assemble, ptx.text));
+    let hash =
+        digest::hash(&format!("{} {} {:?}\n{}", ptx.threads, ptx.dynamic_shared, ptx.assemble, ptx.text));
     Made { schedule, name, ptx, hash }
 }
 
@@ -203,7 +204,11 @@ fn schedules_stay_within_their_recorded_resources() {
         fs::write(&file, format!("{HEADER}{text}")).expect("the checkout is writable");
         return;
     }
-    println!("{HEADER}{text}# {} kernels of {} assembled, the others are those recorded", now.len(), made.len());
+    println!(
+        "{HEADER}{text}# {} kernels of {} assembled, the others are those recorded",
+        now.len(),
+        made.len()
+    );
     let mut worse = Vec::new();
     for now in &now {
         match recorded.iter().find(|r| r.kernel == now.kernel) {
@@ -232,8 +237,7 @@ fn what_no_gpu_runs_is_found() {
 
 #[test]
 fn a_record_reads_back_and_what_is_worse_is_named() {
-    let line =
-        "matmul_warptile_exact            00000000000000ff sm_90        207      0  16384    2  93.2  LDG.128,LDS.128,STS.32";
+    let line = "matmul_warptile_exact            00000000000000ff sm_90        207      0  16384    2  93.2  LDG.128,LDS.128,STS.32";
     let then: Bounds = line.parse().unwrap();
     assert_eq!(then.to_string(), line);
     assert_eq!(then.violations(&then), [""; 0]);

@@ -59,7 +59,13 @@ impl Machine {
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let assembly = Tools::find()?.assemble(&ptx.text, &Options { arch, level: None })?;
         let resources = assembly.resources(ptx.threads, ptx.dynamic_shared);
-        Ok(Machine { schedule: schedule.name(), dtype, entry: ptx.entry.clone(), sass: assembly.sass, resources })
+        Ok(Machine {
+            schedule: schedule.name(),
+            dtype,
+            entry: ptx.entry.clone(),
+            sass: assembly.sass,
+            resources,
+        })
     }
 
     /// One JSON object.

@@ -149,7 +149,14 @@ impl Generic for Options {
             Ok(Record {
                 schedule: schedule.name(),
                 dtype: T::DTYPE.name(),
-                sizes: vec![("tokens", s), ("experts", e), ("top", self.top), ("length", k), ("columns", n), ("blocks", z)],
+                sizes: vec![
+                    ("tokens", s),
+                    ("experts", e),
+                    ("top", self.top),
+                    ("length", k),
+                    ("columns", n),
+                    ("blocks", z),
+                ],
                 flops: 2.0 * (slots * k * n) as f64,
                 verdict: judge(checks),
                 launch,

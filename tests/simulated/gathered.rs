@@ -70,7 +70,45 @@ mod kernels {
         store(y, [n], acc);
     }
 
+    /// Rows of pages, by two values for each token.
+    #[tile_kernel]
+    pub fn tokens<T: Float>(
+        q: &Tensor<T, B, R, D>,
+        cache: &Tensor<T, P, 4, D>,
+        page: &Tensor<i32, B, L>,
+        len: &Tensor<i32, B>,
+        o: &mut Tensor<f32, B, R>,
+    ) {
+        let (b, r) = program_tile(B, R);
+        let d = whole(D);
+        let mut acc = zeros::<f32>([b, r]);
+        for j in tiles({ 4 * L }).below(load(len, [b])) {
+            let row = load(cache, [load(page, [b, j / 4]), j % 4, d]);
+            let s = dot(load(q, [b, r, d]), row, zeros::<f32>([b, r, j]));
+            acc += sum(s, j);
+        }
+        store(o, [b, r], acc);
+    }
+
     schedule! {
+        pub tokens_plain for tokens<f32 | f16> { tile(r = 4, j = 2); bind(r -> thread.x); }
+        pub tokens_rows for tokens<f32> {
+            fits(D <= 16);
+            tile(r = 4, j = 8);
+            stage(cache at j: shared, cp_async, vector(16));
+            pipeline(j, 2);
+            bind(r -> thread.x);
+        }
+        pub tokens_mma for tokens<f16> {
+            fits(D <= 16);
+            tile(r = 16, j = 16);
+            split(r -> rw, rm: 16);
+            tensor_core(s: mma);
+            stage(q at r: shared);
+            stage(cache at j: shared, cp_async, vector(16));
+            pipeline(j, 3);
+            bind(rw -> warp.x);
+        }
         pub experts_plain for experts<f32 | f16> { tile(i = 8, j = 8, k = 4); bind(i -> thread.y, j -> thread.x); }
         pub experts_rows for experts<f32> {
             tile(i = 8, j = 16, k = 8);
@@ -167,13 +205,21 @@ fn places(count: i64, extent: i64, seed: i64) -> Vec<f64> {
 
 #[test]
 fn experts_have_their_own_rows_and_matrices() {
-    for (s, kk, n, e, z, i) in [(1, 1, 1, 1, 1, 1), (9, 13, 11, 2, 3, 19), (20, 16, 32, 3, 2, 32), (33, 40, 48, 4, 2, 33)] {
+    for (s, kk, n, e, z, i) in
+        [(1, 1, 1, 1, 1, 1), (9, 13, 11, 2, 3, 19), (20, 16, 32, 3, 2, 32), (33, 40, 48, 4, 2, 33)]
+    {
         let dims = [("S", s), ("K", kk), ("N", n), ("E", e), ("Z", z), ("I", i)];
         let data = [("token", places(z * i, s, 1)), ("expert", places(z, e, 3))];
         let case = Case::with(k::experts::KERNEL, Some(DType::F32), &dims, &data);
         check::<k::experts>(
             &case,
-            &[&k::experts_plain, &k::experts_rows, &k::experts_turned, &k::experts_ahead, &k::experts_registers],
+            &[
+                &k::experts_plain,
+                &k::experts_rows,
+                &k::experts_turned,
+                &k::experts_ahead,
+                &k::experts_registers,
+            ],
         );
         let case = Case::with(k::experts::KERNEL, Some(DType::F16), &dims, &data);
         check::<k::experts>(&case, &[&k::experts_plain, &k::experts_mma, &k::experts_persistent]);
@@ -182,7 +228,9 @@ fn experts_have_their_own_rows_and_matrices() {
 
 #[test]
 fn rows_along_sums_end_where_the_axis_does() {
-    for (m, n, v, d, shift) in [(1, 1, 1, 1, 0.0), (9, 21, 5, 11, 1.0), (32, 64, 70, 32, -3.0), (33, 40, 7, 48, 0.0)] {
+    for (m, n, v, d, shift) in
+        [(1, 1, 1, 1, 0.0), (9, 21, 5, 11, 1.0), (32, 64, 70, 32, -3.0), (33, 40, 7, 48, 0.0)]
+    {
         let dims = [("M", m), ("N", n), ("V", v), ("D", d)];
         let data = [("at", places(n, v, 5))];
         for (dtype, schedules) in [
@@ -200,8 +248,22 @@ fn pages_lie_anywhere() {
     for (b, r, d, l, p) in [(1, 1, 1, 1, 1), (2, 5, 7, 3, 4), (3, 4, 8, 6, 9)] {
         let dims = [("B", b), ("R", r), ("D", d), ("L", l), ("P", p)];
         let lengths = (0..b).map(|n| [0.0, 4.0 * l as f64, 5.0][n as usize % 3]).collect();
-        let case = Case::with(k::pages::KERNEL, None, &dims, &[("page", places(b * l, p, 2)), ("len", lengths)]);
+        let case =
+            Case::with(k::pages::KERNEL, None, &dims, &[("page", places(b * l, p, 2)), ("len", lengths)]);
         check::<k::pages>(&case, &[&k::pages_plain, &k::pages_rows, &k::pages_one]);
+    }
+}
+
+#[test]
+fn several_values_name_a_row() {
+    for (b, r, d, l, p) in [(1, 1, 1, 1, 1), (2, 5, 7, 3, 4), (3, 16, 16, 6, 9)] {
+        let dims = [("B", b), ("R", r), ("D", d), ("L", l), ("P", p)];
+        let lengths: Vec<f64> = (0..b).map(|n| [0.0, 4.0 * l as f64, 5.0][n as usize % 3]).collect();
+        let data = [("page", places(b * l, p, 2)), ("len", lengths)];
+        let case = Case::with(k::tokens::KERNEL, Some(DType::F32), &dims, &data);
+        check::<k::tokens>(&case, &[&k::tokens_plain, &k::tokens_rows]);
+        let case = Case::with(k::tokens::KERNEL, Some(DType::F16), &dims, &data);
+        check::<k::tokens>(&case, &[&k::tokens_plain, &k::tokens_mma]);
     }
 }
 

@@ -130,17 +130,8 @@ fn source(
         match plan.of.gathered.get(&d) {
             None => offset.add(pitches[d], &at),
             Some(gathered) => {
-                let mut inside = coord.clone();
-                inside.constant += plan.of.low[d];
-                // What threads without a part of the last round look up is the first row.
-                if let Some(exists) = chunk.exists {
-                    let row = cx.build.emit.index(&inside);
-                    let first = Atom::i32(plan.of.low[d]);
-                    inside = linear(cx.build.emit.op(Op::Select, &[exists, row, first]), 0);
-                }
-                let rows = plan.of.layout.extents[d] as u32;
-                let (place, guard) =
-                    gather::looked_up(cx, (plan.tensor, d), gathered, &at, (inside, rows))?;
+                let row = gathered_row(cx, plan, d, chunk);
+                let (place, guard) = gather::looked_up(cx, (plan.tensor, d), gathered, &at, row)?;
                 offset.add(pitches[d], &place);
                 named = cx.build.emit.and(named, Some(guard));
             }
@@ -154,6 +145,22 @@ fn source(
     let ty = cx.view.offset_ty(plan.tensor);
     let (base, constant) = cx.build.emit.offset(&offset, ty);
     Ok((Emit::sum_expr(base, constant, ty), guard))
+}
+
+/// The row that values along a dimension are looked up for, counted from where the copy begins, and how many rows it has.
+fn gathered_row(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, dim: usize, chunk: &Chunk) -> (Linear, u32) {
+    let Some(counts) = cx.view.nest.access(plan.of.reads[0].0).row_of(dim) else {
+        return (Linear::default(), 1);
+    };
+    let mut row = chunk.coords[counts].clone();
+    row.constant += plan.of.low[counts];
+    // What threads without a part of the last round look up is the first one.
+    if let Some(exists) = chunk.exists {
+        let at = cx.build.emit.index(&row);
+        let first = Atom::i32(plan.of.low[counts]);
+        row = linear(cx.build.emit.op(Op::Select, &[exists, at, first]), 0);
+    }
+    (row, plan.of.layout.extents[counts] as u32)
 }
 
 fn target(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, stage: &Linear) -> KExpr {
@@ -233,7 +240,11 @@ pub(super) fn issue(
 }
 
 /// Loads a chunk to registers.
-pub(super) fn load_chunk(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk) -> Result<Vec<Var>, LowerError> {
+pub(super) fn load_chunk(
+    cx: &mut Cx<'_>,
+    plan: &CopyPlan<'_>,
+    chunk: &Chunk,
+) -> Result<Vec<Var>, LowerError> {
     let base = moves::base(cx, plan);
     let (offset, guard) = source(cx, plan, &base, chunk)?;
     let guard = cx.build.emit.and(chunk.exists, guard);

@@ -67,12 +67,16 @@ pub(super) fn plan<'a>(
     Ok(plan)
 }
 
-/// What the place in a copy is counted along in a dimension: that of its tensor, or the axis of its rows. Nothing where one value moves
-/// all of it.
+/// What the place in a copy is counted along in a dimension: that of its tensor, or the axis of its rows. Nothing where values
+/// alone say.
 pub(super) fn extent<'a>(cx: &Cx<'a>, of: &CopyBox, tensor: TensorId, dim: usize) -> Option<&'a Extent> {
     match of.gathered.get(&dim) {
         None => Some(&cx.view.tensor(tensor).dims[dim]),
-        Some(gathered) => Some(&cx.view.nest.kernel.axes[usize::from(gathered.row?.0)].extent),
+        Some(gathered) => {
+            let counts = cx.view.nest.access(of.reads[0].0).row_of(dim) == Some(dim);
+            let row = gathered.row.filter(|_| counts)?;
+            Some(&cx.view.nest.kernel.axes[usize::from(row.0)].extent)
+        }
     }
 }
 

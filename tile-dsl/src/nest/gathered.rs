@@ -4,10 +4,11 @@
 //! x[row i of *z.i, k]   the copy has a row for each point of `i`; the value there says which row of `x` it is
 //! w[at *z, k, j]        one value moves all of the copy
 //! ```
+//! Where several dimensions are looked up for a row, the first of them counts the rows, and the copy has one element along the others.
 //! A read of such a copy is like any other: its index is the place in the copy. The values belong to the copy, so whoever fills it
 //! works them out, whenever that is.
 
-use super::{Expr, Nest};
+use super::{Access, Expr, Nest};
 use crate::{
     index::{Affine, AxisId},
     tile::TensorId,
@@ -24,8 +25,17 @@ pub struct Gathered {
     pub value: Expr,
     /// Its axes.
     pub axes: BTreeSet<AxisId>,
-    /// The axis of which the copy has a row for each point; absent where one value moves all of it.
+    /// The axis for whose points it is looked up, of which the copy has a row each; absent where one value moves all of it.
     pub row: Option<AxisId>,
+}
+
+impl Access {
+    /// The dimension that counts the rows which values along this one are looked up for; `None` where one value moves all of a copy.
+    pub fn row_of(&self, dim: usize) -> Option<usize> {
+        let row = self.gathered.get(&dim)?.row?;
+        let counts = |n: &usize| self.index[*n].as_axis() == Some(row);
+        self.gathered.iter().filter(|(_, of)| of.row == Some(row)).map(|(n, _)| *n).find(counts)
+    }
 }
 
 impl Nest {

@@ -473,7 +473,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
                     })?]
                 }
                 None => {
-                    let Some(from) = self.copied_from(access, &index)? else { return Err(self.unknown(access)) };
+                    let Some(from) = self.copied_from(access, &index)? else {
+                        return Err(self.unknown(access));
+                    };
                     let global = &self.tensors[usize::from(tensor.0)];
                     offset(&global.shape, from.into_iter()).map_or(0.0, |o| global.data[o])
                 }

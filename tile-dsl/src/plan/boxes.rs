@@ -5,7 +5,8 @@ use crate::{
     index::AxisId,
     machine::{Space, Unit},
     nest::{
-        AccessId, CopyId, CopyLayout, CopyPart, Digit, Gathered, LoopKind, Nest, Stmt, TileSize, chain, leaves,
+        AccessId, CopyId, CopyLayout, CopyPart, Digit, Gathered, LoopKind, Nest, Stmt, TileSize, chain,
+        leaves,
     },
 };
 use std::{collections::BTreeMap, fmt};

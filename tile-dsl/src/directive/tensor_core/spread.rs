@@ -111,8 +111,11 @@ pub(super) fn layouts_of(nest: &Nest, value: ValueId, atom: Atom, role: Role) ->
                 continue;
             }
             if let (Factor::Computed(expr), false) = (factor, parts.is_empty()) {
-                let single = atom.single(role, Some(operand));
-                layouts.push(Spread { of: Some(upstream(nest, expr)), parts, single });
+                let (of, single) = (upstream(nest, expr), atom.single(role, Some(operand)));
+                // Loads are nowhere before.
+                if !of.is_empty() {
+                    layouts.push(Spread { of: Some(of), parts, single });
+                }
             }
         }
     });

@@ -39,13 +39,17 @@ pub(crate) fn gathered(
     let Some(first) = reads.first() else { return Ok(None) };
     let name = request.buffer;
     let span = nest.access(first.access).span;
-    let refused = |text: String| refuse(text).note(span, format!("`{name}` is read here")).edit(Edit::remove());
+    let refused =
+        |text: String| refuse(text).note(span, format!("`{name}` is read here")).edit(Edit::remove());
     if let Some(plain) = read_plainly(nest, tensor, at) {
-        let text = format!("`{name}` is read where values say, and where they do not: one copy cannot hold both");
+        let text =
+            format!("`{name}` is read where values say, and where they do not: one copy cannot hold both");
         return Err(refused(text).note(nest.access(plain).span, "no value says where this is"));
     }
     if request.via == Via::Tma {
-        let text = format!("values say where `{name}` is read: a tensor map copies boxes, and rows anywhere are none");
+        let text = format!(
+            "values say where `{name}` is read: a tensor map copies boxes, and rows anywhere are none"
+        );
         let by_threads = Request { via: Via::CpAsync, vector: Some(16), ..*request };
         return Err(refused(text).edit(Edit::instead([by_threads.kind()])));
     }
@@ -61,14 +65,18 @@ pub(crate) fn gathered(
             let row = row(nest, name, &access.index[*dim], axes, &inside).map_err(&refused)?;
             let form = access.index[*dim].clone();
             if let Some(row) = row {
-                new.index[*dim] = Affine::axis(row);
+                // The first dimension counts rows.
+                let counted = new.gathered.values().any(|gathered| gathered.row == Some(row));
+                new.index[*dim] = if counted { Affine::default() } else { Affine::axis(row) };
             }
             new.gathered.insert(*dim, Gathered { form, value: value.clone(), axes: axes.clone(), row });
         }
         placed.entry(read.access).or_insert_with(|| new.clone());
         let agrees = |other: AccessId| placed.get(&other).is_none_or(|other| other.gathered == new.gathered);
         if !agrees(read.access) || !agrees(first.access) {
-            let text = format!("several values say where `{name}` is read: one copy cannot hold what all of them name");
+            let text = format!(
+                "several values say where `{name}` is read: one copy cannot hold what all of them name"
+            );
             return Err(refused(text).note(access.span, "and read where another one says here"));
         }
     }
@@ -87,7 +95,11 @@ fn reads(nest: &Nest, tensor: TensorId, at: Digit) -> Vec<Read> {
                 && nest.access(*access).tensor == tensor
             {
                 let by = by.iter().map(|value| value.inlined(&defined)).collect();
-                found.push(Read { access: *access, by, inside: path[here + 1..].iter().filter_map(moving).collect() });
+                found.push(Read {
+                    access: *access,
+                    by,
+                    inside: path[here + 1..].iter().filter_map(moving).collect(),
+                });
             }
         });
     });
@@ -141,12 +153,16 @@ fn row(
     let Some(row) = moving.first().copied() else { return Ok(None) };
     if let Some(other) = moving.get(1) {
         let (a, b) = (nest.axis(row), nest.axis(*other));
-        return Err(format!("the value that says where `{name}` is read varies along `{a}` and along `{b}` within a step: a copy has rows along one axis"));
+        return Err(format!(
+            "the value that says where `{name}` is read varies along `{a}` and along `{b}` within a step: a copy has rows along one axis"
+        ));
     }
     match form.terms.keys().find(|axis| **axis != row && inside.contains(axis)) {
         Some(other) => {
             let (a, b) = (nest.axis(row), nest.axis(*other));
-            Err(format!("a value along `{a}` and the place along `{b}` are added in one dimension of `{name}`: a copy has rows along one axis"))
+            Err(format!(
+                "a value along `{a}` and the place along `{b}` are added in one dimension of `{name}`: a copy has rows along one axis"
+            ))
         }
         None => Ok(Some(row)),
     }

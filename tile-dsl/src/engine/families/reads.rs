@@ -13,7 +13,9 @@ use crate::{
 pub(crate) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failure> {
     if nest.places_copies(new.tensor) {
         let name = &nest.tensor(new.tensor).name;
-        let text = format!("`{name}` says where another tensor is copied from: it is looked up where that copy is made, and is not copied itself");
+        let text = format!(
+            "`{name}` says where another tensor is copied from: it is looked up where that copy is made, and is not copied itself"
+        );
         return Err(refuse(text).edit(Edit::remove()));
     }
     if nest.copies.len() == Bits::BITS as usize {
@@ -40,11 +42,11 @@ pub(crate) fn not_read(
     if let (Some(gathered), true) = (gathered, nest.ways(new.tensor, |_| true).is_empty()) {
         let text = match new.space {
             Space::Shared => format!("`{name}` is read where values say, and not in the loop that is named"),
-            Space::Register => format!("values say where `{name}` is read: registers hold what is staged of it alone"),
+            Space::Register => {
+                format!("values say where `{name}` is read: registers hold what is staged of it alone")
+            }
         };
-        return refuse(text)
-            .note(gathered.span, format!("`{name}` is read here"))
-            .edit(Edit::remove());
+        return refuse(text).note(gathered.span, format!("`{name}` is read here")).edit(Edit::remove());
     }
     let failure = Failure::no_match(format!("the kernel does not read `{name}`"));
     let ways = nest.ways(new.tensor, |_| true);

@@ -48,22 +48,27 @@ impl<S: Neutral> Machine<'_, S> {
 
     /// From where a copy takes the element that it has at an index; `None` where a value that says so is poison. Nowhere, as outside of the
     /// tensor, beyond the end of the axis of rows.
-    pub(super) fn copied_from(&mut self, access: &Access, index: &[i64]) -> Result<Option<Vec<i64>>, InterpretError> {
+    pub(super) fn copied_from(
+        &mut self,
+        access: &Access,
+        index: &[i64],
+    ) -> Result<Option<Vec<i64>>, InterpretError> {
         let mut from = index.to_vec();
         for (dim, gathered) in &access.gathered {
-            let row = gathered.row.map(|axis| usize::from(axis.0));
-            let here = row.map(|row| std::mem::replace(&mut self.point[row], index[*dim]));
+            let row = gathered.row.map(|axis| usize::from(axis.0)).zip(access.row_of(*dim));
+            let here = row.map(|(row, counts)| std::mem::replace(&mut self.point[row], index[counts]));
             let form = match row {
                 Some(_) => Index::of(&gathered.form, gathered.form.constant).at(&self.point),
                 None => index[*dim],
             };
             let value = self.expr(&gathered.value);
-            if let (Some(row), Some(here)) = (row, here) {
+            if let (Some((row, _)), Some(here)) = (row, here) {
                 self.point[row] = here;
             }
             let Some(value) = value?.0 else { return Ok(None) };
-            let beyond = row.is_some_and(|row| index[*dim] >= self.extents[row]);
-            from[*dim] = if beyond { -1 } else { i64::from((form as i32).wrapping_add(S::number(value) as i32)) };
+            let beyond = row.is_some_and(|(row, counts)| index[counts] >= self.extents[row]);
+            from[*dim] =
+                if beyond { -1 } else { i64::from((form as i32).wrapping_add(S::number(value) as i32)) };
         }
         Ok(Some(from))
     }
