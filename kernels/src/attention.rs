@@ -54,7 +54,9 @@ pub fn attention<T: Float>(
         )));
     };
     if d > LONGEST {
-        return Err(Error::Shape(format!("attention takes heads of up to {LONGEST} elements, and `q` has {d}")));
+        return Err(Error::Shape(format!(
+            "attention takes heads of up to {LONGEST} elements, and `q` has {d}"
+        )));
     }
     let g = k.shape().get(1).copied().unwrap_or(0);
     let shared = match (h, g) {

@@ -131,12 +131,7 @@ pub fn swiglu<T: Float>(
 /// # Ok(())
 /// # }
 /// ```
-pub fn add<T: Float>(
-    stream: &Stream,
-    x: &Buffer<T>,
-    y: &Buffer<T>,
-    z: &mut Buffer<T>,
-) -> Result<(), Error> {
+pub fn add<T: Float>(stream: &Stream, x: &Buffer<T>, y: &Buffer<T>, z: &mut Buffer<T>) -> Result<(), Error> {
     let shape = elements([Form::of("x", x), Form::of("y", y), Form::of("z", z)])?;
     let (x, y, mut z) = (seen(x, &shape)?, seen(y, &shape)?, seen_mut(z, &shape)?);
     enqueue(gated::add(&x, &y, &mut z), choose::add(T::DTYPE), stream)

@@ -127,5 +127,16 @@ schedule! {
 
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
-    row, row_bias, rows, rows_bias, tiled, tiled_bias, mma, mma_bias, mma_flat, mma_flat_bias, wgmma, wgmma_bias
+    row,
+    row_bias,
+    rows,
+    rows_bias,
+    tiled,
+    tiled_bias,
+    mma,
+    mma_bias,
+    mma_flat,
+    mma_flat_bias,
+    wgmma,
+    wgmma_bias
 ];

@@ -4,12 +4,7 @@ use tilewright::prelude::*;
 
 /// y = x / sqrt(mean(x²) + eps) · w, for each row of x.
 #[tile_kernel]
-pub fn rms_norm<T: Float>(
-    x: &Tensor<T, R, N>,
-    weight: &Tensor<T, N>,
-    y: &mut Tensor<T, R, N>,
-    eps: f32,
-) {
+pub fn rms_norm<T: Float>(x: &Tensor<T, R, N>, weight: &Tensor<T, N>, y: &mut Tensor<T, R, N>, eps: f32) {
     let r = program_tile(R);
     let n = whole(N);
     let v = load(x, [r, n]).cast::<f32>();
