@@ -45,7 +45,7 @@ fn all_of_one<T: Float>() {
     });
     one::<T>("gelu", gelu, |x| {
         let y = 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2));
-        (y, x.abs() * (0.75e-7 + 24.0 * U))
+        (y, x.abs() * (0.75e-7 + 8.0 * U))
     });
     one::<T>("gelu_tanh", gelu_tanh, |x| {
         let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
