@@ -43,8 +43,8 @@ fn wide(dtype: DType, four: Chosen, eight: Chosen) -> Chosen {
 /// By the length of a row.
 fn by_length(length: usize, warp: Chosen, cta: Chosen, long: Chosen) -> Chosen {
     match length {
-        0..=WARP => warp,
-        ..=CTA => cta,
+        n if n <= WARP => warp,
+        n if n <= CTA => cta,
         _ => long,
     }
 }
@@ -131,10 +131,10 @@ pub fn linear(device: &Device, dtype: DType, [m, n, k]: [usize; 3]) -> [Chosen; 
     let hopper = device.sm().is_none_or(|sm| sm == 90) && k.is_multiple_of(8);
     let tiles = m.div_ceil(128).saturating_mul(n.div_ceil(256));
     match m {
-        0..=1 => [&linear::row, &linear::row_bias],
-        ..=FEW_ROWS => [&linear::rows, &linear::rows_bias],
+        0 | 1 => [&linear::row, &linear::row_bias],
+        _ if m <= FEW_ROWS => [&linear::rows, &linear::rows_bias],
         _ if !half(dtype) => [&linear::tiled, &linear::tiled_bias],
-        ..=FLAT => [&linear::mma_flat, &linear::mma_flat_bias],
+        _ if m <= FLAT => [&linear::mma_flat, &linear::mma_flat_bias],
         _ if hopper && tiles >= MOST => [&linear::wgmma, &linear::wgmma_bias],
         _ => [&linear::mma, &linear::mma_bias],
     }

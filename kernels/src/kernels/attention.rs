@@ -100,8 +100,11 @@ schedule! {
 }
 
 schedule! {
-    /// The directives of attention to all keys.
-    pub causal_lanes for causal_attention<f32> = lanes {}
+    /// Half of the queries, so that registers hold conditions, too.
+    pub causal_lanes for causal_attention<f32> = lanes {
+        tile(i = 32);
+        split(i -> iw, il, ir: 4, 2);
+    }
     /// Heads of up to 64. A warp has 16 queries, so that its registers hold conditions, too.
     pub causal_narrow for causal_attention<f16 | bf16> = mma_narrow {
         tile(i = 64);

@@ -83,12 +83,13 @@ schedule! {
         tensor_core(acc: mma);
         reorder(iw, jw, k.atom, im, jm);
         stage(x, weight at k: shared, cp_async, vector(16));
-        pad(x: 16, weight: 16);
+        swizzle(x: 64, weight: 64);
         fragment(x, weight at k.atom);
         pipeline(k, 3);
         pipeline(k.atom, 2);
         bind(iw -> warp.y, jw -> warp.x);
         vectorize(j.pair);
+        exchange(y);
         order(grouped(8));
     }
     /// The same with a bias.
@@ -98,8 +99,9 @@ schedule! {
         tile(i = 32, j = 64, k = 64);
         split(i -> iw, im: 32);
         split(j -> jw, jm: 16);
+        swizzle(x: 128, weight: 128);
         split_k(k, 4);
-        drop(order);
+        drop(order, exchange(y));
     }
     /// The same with a bias.
     pub mma_flat_bias for linear_bias<f16 | bf16> = mma_flat {}
