@@ -19,6 +19,7 @@ const LONGEST: usize = 128;
 /// H heads of queries share G heads of keys and values, H / G neighbours each: G = H is multi-head attention, G = 1 multi-query
 /// attention.
 /// Keys and values may be views with gaps, such as the first N places of a cache.
+/// Of one query and many keys several CTAs take a part each, and a second launch joins the parts.
 /// Tensor cores multiply `f16` and `bf16`; weights are rounded to `T` before they multiply values.
 ///
 /// | Tensor | Shape | Elements |
@@ -71,6 +72,11 @@ pub fn attention<T: Float>(
             )));
         }
     };
+    let n = k.shape().get(2).copied().unwrap_or(0);
+    let parts = choose::parts(b.saturating_mul(g), n);
+    if m == 1 && parts > 1 {
+        return decode(stream, [q, k, v], scale, o, [b, g, parts, shared, n, d]);
+    }
     // One query sees all keys: heads that share keys are rows of one tile then.
     let (shared, rows, causal) = if m == 1 { (1, shared, false) } else { (shared, m, causal) };
     let shape = [b, g, shared, rows, d];
@@ -80,4 +86,31 @@ pub fn attention<T: Float>(
         false => enqueue(kernels::attention::attention(&q, k, v, &mut o, scale), full, stream),
         true => enqueue(kernels::attention::causal_attention(&q, k, v, &mut o, scale), limited, stream),
     }
+}
+
+/// One query a head: several CTAs take a part of the keys each, and a second launch joins what they have.
+fn decode<T: Float>(
+    stream: &Stream,
+    [q, k, v]: [&Buffer<T>; 3],
+    scale: f32,
+    o: &mut Buffer<T>,
+    [b, g, parts, r, n, d]: [usize; 6],
+) -> Result<(), Error> {
+    // Whole tiles of 32 keys.
+    let keys = n.div_ceil(parts).next_multiple_of(32);
+    let parts = n.div_ceil(keys);
+    let rows = b * g * parts * r;
+    let mut scratch = Buffer::<f32>::zeros(stream.device(), &[rows * (d + 2)])?;
+    let (mut sums, mut rest) = scratch.split_at_mut(0, rows * d)?;
+    let (mut most, mut total) = rest.split_at_mut(0, rows)?;
+    let mut sums = sums.reshaped_mut(&[b, g, parts, r, d])?;
+    let mut most = most.reshaped_mut(&[b, g, parts, r])?;
+    let mut total = total.reshaped_mut(&[b, g, parts, r])?;
+    let (q, mut o) = (seen(q, &[b, g, r, d])?, seen_mut(o, &[b, g, r, d])?);
+    let [first, second] = choose::decode(T::DTYPE);
+    // As many keys as there are fit an `i32`: the launch checks that.
+    let keys = i32::try_from(keys).unwrap_or(i32::MAX);
+    let launch = kernels::decode::attention_parts(&q, k, v, &mut most, &mut total, &mut sums, keys, scale);
+    enqueue(launch, first, stream)?;
+    enqueue(kernels::decode::attention_joined(&most, &total, &sums, &mut o), second, stream)
 }

@@ -6,6 +6,7 @@
 //! | eight elements a thread for types of 16 bits, four for f32 | 16 bytes an instruction |
 //! | up to 16 rows of x: CUDA cores, a warp a row of the weight | such a product is limited by the bytes of the weight |
 //! | up to 64 rows: flat tiles, and several CTAs for the depth of one | tiles of 128 rows would leave most multiprocessors idle |
+//! | one query and more than 512 keys: parts of the keys | a head of keys alone would be one CTA |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
 //! Each schedule takes any size, but for those with `fits`, which are chosen within their bounds alone.
@@ -27,6 +28,10 @@ const FEW_ROWS: usize = 16;
 const FLAT: usize = 64;
 /// Tiles of 128 by 256 from which on most multiprocessors of an H100 have one.
 const MOST: usize = 96;
+/// Keys that a part of attention has, at least.
+const PART: usize = 256;
+/// CTAs that keep an H100 busy with parts of attention.
+const BUSY: usize = 528;
 /// Rows of embeddings from which on four of them a CTA keep the multiprocessors busy.
 const MANY_ROWS: usize = 1024;
 
@@ -147,4 +152,14 @@ pub fn attention(dtype: DType, head: usize) -> [Chosen; 2] {
         (true, 0..=64) => [&attention::mma_narrow, &attention::causal_narrow],
         (true, _) => [&attention::mma, &attention::causal_mma],
     }
+}
+
+/// For [`crate::attention`] of one query: parts of the keys, of so many heads of keys in all. One is for a single launch.
+pub fn parts(heads: usize, keys: usize) -> usize {
+    (keys / PART).min(BUSY.div_ceil(heads.max(1))).max(1)
+}
+
+/// For [`crate::attention`] of one query in parts: the parts, and what joins them.
+pub fn decode(dtype: DType) -> [Chosen; 2] {
+    [if half(dtype) { &decode::parts_mma } else { &decode::parts_lanes }, &decode::joined]
 }

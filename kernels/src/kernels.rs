@@ -6,6 +6,7 @@
 
 pub mod adamw;
 pub mod attention;
+pub mod decode;
 pub mod embedding;
 pub mod gated;
 pub mod greedy;

@@ -32,7 +32,7 @@
 //! | elements | `T` is `f32`, `f16` or `bf16`; all arithmetic is in `f32`, and is rounded once to `T` |
 //! | sizes | any, also zero, odd, and no multiple of a tile |
 //! | tensors | row-major; the last dimension is contiguous. A view with gaps passes where its rank is that of the text |
-//! | order | a call queues one launch on the stream and returns. Reading a buffer waits for what writes it |
+//! | order | a call queues a launch on the stream and returns; attention to many keys may queue two. Reading a buffer waits for what writes it |
 //! | schedules | [`choose`] has one by type, target and size |
 //! | results | the same bits in every run on one device |
 //!
