@@ -82,6 +82,7 @@ schedule! {
         stage(k, v at j: shared, cp_async, vector(16));
         pad(q: 16, k: 16, v: 16);
         pipeline(j, 3);
+        occupancy(4);
     }
     /// A thread an element.
     pub joined for attention_joined<f32 | f16 | bf16> {
