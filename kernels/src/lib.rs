@@ -57,8 +57,7 @@
 //!
 //! - `jit` (default): kernels are compiled at their first launch, by LLVM 22's shared library.
 //! - `static-llvm`: the same with LLVM linked in; use it with `default-features = false`.
-//! - Neither: kernels come from the cache, or were compiled ahead of time. A build script names their paths in [`kernels`]:
-//!   `bundle![tilewright_kernels::kernels::norm::rms_cta, ..]`.
+//! - Neither: kernels come from the cache, or were compiled [ahead of time](kernels#ahead-of-time).
 
 mod attention;
 pub mod choose;

@@ -1,5 +1,6 @@
 //! Each function against float64, on the simulator: small, odd and empty sizes, every element type, every schedule.
 
+mod ahead;
 mod attention;
 mod elements;
 mod errors;
