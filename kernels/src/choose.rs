@@ -4,8 +4,8 @@
 //! |---|---|
 //! | rows of up to 1024 elements are a warp's, of up to 8192 a CTA's registers'; longer ones are read again | a row is read once where registers hold it |
 //! | eight elements a thread for types of 16 bits, four for f32 | 16 bytes an instruction |
-//! | up to 16 rows of x: CUDA cores, a warp a row of the weight | such a product is limited by the bytes of the weight |
-//! | up to 64 rows: flat tiles, and several CTAs for the depth of one | tiles of 128 rows would leave most multiprocessors idle |
+//! | up to 8 rows of x, in f32 up to 16: a warp a row of the weight | such a product is limited by the bytes of the weight |
+//! | up to 64 rows, and other products of few tiles: flat tiles, and several CTAs for the depth of one | tiles of 128 by 128 would leave most multiprocessors idle |
 //! | one query and more than 512 keys: parts of the keys | a head of keys alone would be one CTA |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
@@ -22,11 +22,13 @@ pub type Chosen = &'static dyn AnySchedule;
 const WARP: usize = 1024;
 /// Rows that a CTA keeps in registers.
 const CTA: usize = 8192;
-/// Rows of x for which a linear layer runs on CUDA cores.
-const FEW_ROWS: usize = 16;
+/// Rows of x for which a linear layer in f32 runs a warp a row of the weight, and one for tensor cores.
+const FEW_ROWS: [usize; 2] = [16, 8];
 /// Rows of x for which it has flat tiles.
 const FLAT: usize = 64;
-/// Tiles of 128 by 256 from which on most multiprocessors of an H100 have one.
+/// Tiles from which on at least half of the multiprocessors of an H100 have one.
+const HALF: usize = 66;
+/// And most of them.
 const MOST: usize = 96;
 /// Keys that a part of attention has, at least.
 const PART: usize = 256;
@@ -134,13 +136,14 @@ pub fn adamw() -> Chosen {
 pub fn linear(device: &Device, dtype: DType, [m, n, k]: [usize; 3]) -> [Chosen; 2] {
     // A tensor map takes rows of whole 16 bytes; others would be copied first.
     let hopper = device.sm().is_none_or(|sm| sm == 90) && k.is_multiple_of(8);
-    let tiles = m.div_ceil(128).saturating_mul(n.div_ceil(256));
+    let tiles = |columns: usize| m.div_ceil(128).saturating_mul(n.div_ceil(columns));
     match m {
         0 | 1 => [&linear::row, &linear::row_bias],
-        _ if m <= FEW_ROWS => [&linear::rows, &linear::rows_bias],
+        _ if m <= FEW_ROWS[usize::from(half(dtype))] => [&linear::rows, &linear::rows_bias],
+        _ if !half(dtype) && tiles(128) < HALF => [&linear::tiled_split, &linear::tiled_split_bias],
         _ if !half(dtype) => [&linear::tiled, &linear::tiled_bias],
-        _ if m <= FLAT => [&linear::mma_flat, &linear::mma_flat_bias],
-        _ if hopper && tiles >= MOST => [&linear::wgmma, &linear::wgmma_bias],
+        _ if m <= FLAT || tiles(128) < HALF => [&linear::mma_flat, &linear::mma_flat_bias],
+        _ if hopper && tiles(256) >= MOST => [&linear::wgmma, &linear::wgmma_bias],
         _ => [&linear::mma, &linear::mma_bias],
     }
 }

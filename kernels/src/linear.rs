@@ -12,7 +12,7 @@ use tilewright::{Buffer, Error, Float, Stream};
 /// The weight lies as PyTorch's `nn.Linear` has it: a row for each output.
 /// The last dimension of x and y is the row; all others count rows.
 /// Without a bias nothing is added.
-/// Tensor cores multiply `f16` and `bf16` where there are more than 16 rows; `f32` is multiplied in full.
+/// Tensor cores multiply `f16` and `bf16` where there are more than 8 rows; `f32` is multiplied in full.
 ///
 /// | Tensor | Shape | Elements |
 /// |---|---|---|

@@ -71,6 +71,14 @@ schedule! {
     }
     /// The same with a bias.
     pub tiled_bias for linear_bias<f32> = tiled {}
+    /// Half of the tile, and eight CTAs take an eighth of K each: for products of few tiles.
+    pub tiled_split = tiled {
+        tile(i = 64);
+        split_k(k, 8);
+        occupancy(3);
+    }
+    /// The same with a bias.
+    pub tiled_split_bias for linear_bias<f32> = tiled_split {}
 }
 
 // On tensor cores.
@@ -135,6 +143,8 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     rows_bias,
     tiled,
     tiled_bias,
+    tiled_split,
+    tiled_split_bias,
     mma,
     mma_bias,
     mma_flat,

@@ -21,8 +21,8 @@ pub fn cross_entropy<T: Float>(
         m = top;
     }
     let t = load(label, [s]);
-    let hit = select((t >= 0) & (t < V), load(x, [s, t]).cast::<f32>(), f32::NEG_INFINITY);
-    store(loss, [s], select(t == ignore_index, 0.0, m + log(l) - hit));
+    let known = select((t >= 0) & (t < V), m + log(l) - load(x, [s, t]).cast::<f32>(), f32::INFINITY);
+    store(loss, [s], select(t == ignore_index, 0.0, known));
 }
 
 schedule! {

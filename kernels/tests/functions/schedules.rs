@@ -32,12 +32,16 @@ fn attention_under_each_schedule() {
 fn what_is_chosen() {
     let name = |size| choose::linear(&crate::support::DEVICE, DType::BF16, size)[0].name();
     assert_eq!(name([1, 4096, 4096]), "row");
-    assert_eq!(name([16, 4096, 4096]), "rows");
+    assert_eq!(name([8, 4096, 4096]), "rows");
     assert_eq!(name([64, 4096, 4096]), "mma_flat");
-    assert_eq!(name([512, 512, 4096]), "mma");
+    assert_eq!(name([512, 512, 4096]), "mma_flat");
+    assert_eq!(name([384, 4096, 4096]), "mma");
     assert_eq!(name([4096, 4096, 4096]), "wgmma");
     assert_eq!(name([4096, 4096, 4095]), "mma");
-    assert_eq!(choose::linear(&crate::support::DEVICE, DType::F32, [4096; 3])[1].name(), "tiled_bias");
+    let name = |size| choose::linear(&crate::support::DEVICE, DType::F32, size)[1].name();
+    assert_eq!(name([16, 4096, 4096]), "rows_bias");
+    assert_eq!(name([128, 4096, 4096]), "tiled_split_bias");
+    assert_eq!(name([4096, 4096, 4096]), "tiled_bias");
     assert_eq!(choose::attention(DType::F16, 64)[1].name(), "causal_narrow");
     assert_eq!(choose::rms_norm(8193).name(), "rms_long");
 }
