@@ -1,4 +1,6 @@
-//! Each function against float64, on the simulator: small, odd and empty sizes, every element type, every schedule.
+//! Each function against float64: small, odd and empty sizes, every element type, every schedule of products and attention.
+//!
+//! On the simulator, or with `TILEWRIGHT_DEVICE=cuda` on the first GPU, for which `wgmma` needs an H100 or H200.
 
 mod ahead;
 mod attention;

@@ -1,7 +1,7 @@
 //! Each schedule of products and of attention in each type: also those that small sizes do not choose.
 
 use crate::{attention::Heads, each_type, linear::Layer};
-use tilewright::{DType, Float};
+use tilewright::{DType, Device, Float};
 use tilewright_kernels::{choose, kernels};
 
 fn products<T: Float>() {
@@ -30,7 +30,7 @@ fn attention_under_each_schedule() {
 
 #[test]
 fn what_is_chosen() {
-    let name = |size| choose::linear(&crate::support::DEVICE, DType::BF16, size)[0].name();
+    let name = |size| choose::linear(&Device::sim(), DType::BF16, size)[0].name();
     assert_eq!(name([1, 4096, 4096]), "row");
     assert_eq!(name([8, 4096, 4096]), "rows");
     assert_eq!(name([64, 4096, 4096]), "mma_flat");
@@ -38,7 +38,7 @@ fn what_is_chosen() {
     assert_eq!(name([384, 4096, 4096]), "mma");
     assert_eq!(name([4096, 4096, 4096]), "wgmma");
     assert_eq!(name([4096, 4096, 4095]), "mma");
-    let name = |size| choose::linear(&crate::support::DEVICE, DType::F32, size)[1].name();
+    let name = |size| choose::linear(&Device::sim(), DType::F32, size)[1].name();
     assert_eq!(name([16, 4096, 4096]), "rows_bias");
     assert_eq!(name([128, 4096, 4096]), "tiled_split_bias");
     assert_eq!(name([4096, 4096, 4096]), "tiled_bias");

@@ -8,8 +8,11 @@ use tile_bench::record::judge;
 pub use tilewright::verify::{U, half_ulp};
 use tilewright::{Buffer, Device, Element, Float, Stream};
 
-/// The simulator: one for all tests, so that each kernel is compiled once.
-pub static DEVICE: LazyLock<Device> = LazyLock::new(Device::sim);
+/// One device for all tests, so that each kernel is compiled once: the simulator, or with `TILEWRIGHT_DEVICE=cuda` the first GPU.
+pub static DEVICE: LazyLock<Device> = LazyLock::new(|| match std::env::var("TILEWRIGHT_DEVICE").as_deref() {
+    Ok("cuda") => Device::cuda(0).unwrap(),
+    _ => Device::sim(),
+});
 
 pub fn stream() -> Stream {
     Stream::default_of(&DEVICE)
