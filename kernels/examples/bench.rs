@@ -183,7 +183,7 @@ fn products<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     }
     // Batch, heads of queries and of keys, queries, keys, elements of a head.
     let prompt = bench.size([4, 32, 8, 4096, 4096, 128], [1, 2, 1, 9, 9, 16]);
-    let token = bench.size([32, 32, 8, 1, 4096, 128], [1, 2, 1, 1, 9, 16]);
+    let token = bench.size([32, 32, 8, 1, 4096, 128], [1, 2, 1, 1, 600, 16]);
     for (size @ [b, h, g, m, n, d], causal) in [(prompt, false), (prompt, true), (token, true)] {
         let (q, mut o) = (bench.random::<T>(&[b, h, m, d])?, bench.empty::<T>(&[b, h, m, d])?);
         let (k, v) = (bench.random::<T>(&[b, g, n, d])?, bench.random::<T>(&[b, g, n, d])?);
