@@ -1,0 +1,218 @@
+//! Times of all functions: `cargo run --release -p tilewright-kernels --example bench`.
+//!
+//! A line a function: milliseconds, the median of several launches back to back, and what they are in bytes or operations a second.
+//! Bytes are those of the tensors, each once.
+//! Tensors are larger than a GPU's L2 cache, where nothing else is said.
+//! Without a GPU each function runs once, at small sizes, on the simulator; no time is taken.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use tile_bench::{Rounds, figures::tflops, stats::median, table::aligned};
+use tilewright::{Buffer, Device, Element, Error, Float, Stream, prelude::bf16};
+use tilewright_kernels as kernels;
+
+/// Launches between two looks at the clock.
+const TOGETHER: usize = 4;
+
+/// What a function moves and computes.
+struct Work {
+    bytes: usize,
+    flops: usize,
+}
+
+impl Work {
+    fn bytes(bytes: usize) -> Self {
+        Work { bytes, flops: 0 }
+    }
+}
+
+struct Bench {
+    device: Device,
+    stream: Stream,
+    lines: Vec<Vec<String>>,
+}
+
+impl Bench {
+    /// Normal random numbers, a million of which are drawn.
+    fn random<T: Float>(&self, shape: &[usize]) -> Result<Buffer<T>, Error> {
+        let mut rng = ChaCha8Rng::seed_from_u64(shape.iter().sum::<usize>() as u64);
+        let len: usize = shape.iter().product();
+        let drawn: Vec<T> =
+            (0..len.min(1 << 20)).map(|_| T::from_f64(StandardNormal.sample(&mut rng))).collect();
+        let data: Vec<T> = drawn.iter().copied().cycle().take(len).collect();
+        Buffer::from_slice(&self.device, &data, shape)
+    }
+
+    fn integers(&self, len: usize, of: impl Fn(usize) -> usize) -> Result<Buffer<i32>, Error> {
+        let data: Vec<i32> = (0..len).map(|n| of(n) as i32).collect();
+        Buffer::from_slice(&self.device, &data, &[len])
+    }
+
+    fn empty<T: Element>(&self, shape: &[usize]) -> Result<Buffer<T>, Error> {
+        Buffer::zeros(&self.device, shape)
+    }
+
+    /// A line of the table: the median of several rounds on a GPU, one launch on the simulator.
+    fn time<T: Float>(
+        &mut self,
+        name: &str,
+        size: &[usize],
+        work: Work,
+        mut launch: impl FnMut(&Stream) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let stream = self.stream.clone();
+        let mut round = || -> Result<Option<f64>, Error> {
+            let start = stream.timestamp()?;
+            (0..TOGETHER).try_for_each(|_| launch(&stream))?;
+            Ok(stream.timestamp()?.ms_since(&start)?.map(|ms| ms / TOGETHER as f64))
+        };
+        let times = match self.device.is_gpu() {
+            true => Rounds::new(10).play(1, |_| round())?.times.concat(),
+            false => {
+                launch(&stream)?;
+                Vec::new()
+            }
+        };
+        let time = median(&times);
+        let cell = |known: bool, digits: usize, of: &dyn Fn(f64) -> f64| match time.filter(|_| known) {
+            Some(ms) => format!("{:.digits$}", of(ms)),
+            None => "-".into(),
+        };
+        let size = size.iter().map(|n| n.to_string()).collect::<Vec<_>>().join("×");
+        let line = vec![
+            name.to_string(),
+            T::DTYPE.name().to_string(),
+            size,
+            cell(true, 4, &|ms| ms),
+            cell(true, 0, &|ms| work.bytes as f64 / ms / 1e6),
+            cell(work.flops > 0, 1, &|ms| tflops(work.flops as f64, ms)),
+        ];
+        self.lines.push(line);
+        Ok(())
+    }
+
+    /// One of two sizes: on a GPU, on the simulator.
+    fn size<const N: usize>(&self, gpu: [usize; N], sim: [usize; N]) -> [usize; N] {
+        if self.device.is_gpu() { gpu } else { sim }
+    }
+}
+
+/// Tables, caches, positions.
+fn tokens<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let each = size_of::<T>();
+    let [s, v, d] = bench.size([1 << 14, 1 << 17, 1 << 12], [5, 9, 64]);
+    let (ids, table) = (bench.integers(s, |n| n * 7919 % v)?, bench.random::<T>(&[v, d])?);
+    let mut y = bench.empty::<T>(&[s, d])?;
+    let work = Work::bytes(2 * s * d * each);
+    bench.time::<T>("embedding", &[s, v, d], work, |on| kernels::embedding(on, &ids, &table, &mut y))?;
+
+    let [s, l, h, d] = bench.size([1 << 15, 1 << 16, 8, 128], [3, 7, 2, 16]);
+    let (k, v) = (bench.random::<T>(&[s, h, d])?, bench.random::<T>(&[s, h, d])?);
+    let (mut kc, mut vc) = (bench.empty::<T>(&[l, h, d])?, bench.empty::<T>(&[l, h, d])?);
+    // Every second slot, each once.
+    let slots = bench.integers(s, |n| n * 2 % l)?;
+    let work = Work::bytes(4 * s * h * d * each);
+    bench.time::<T>("kv_append", &[s, l, h, d], work, |on| {
+        kernels::kv_append(on, &k, &v, &slots, &mut kc, &mut vc)
+    })?;
+
+    let [s, h, d] = bench.size([1 << 14, 32, 128], [3, 2, 16]);
+    let (cos, sin) = (bench.random::<f32>(&[s, d / 2])?, bench.random::<f32>(&[s, d / 2])?);
+    let (at, mut x) = (bench.integers(s, |n| n)?, bench.random::<T>(&[s, h, d])?);
+    let work = || Work::bytes(2 * s * h * d * each + 4 * s * d);
+    bench.time::<T>("rope", &[s, h, d], work(), |on| kernels::rope(on, &at, &cos, &sin, &mut x))?;
+    bench.time::<T>("rope_interleaved", &[s, h, d], work(), |on| {
+        kernels::rope_interleaved(on, &at, &cos, &sin, &mut x)
+    })
+}
+
+/// Rows of a warp and of a CTA, and of logits.
+fn rows<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let each = size_of::<T>();
+    for [r, n] in [bench.size([1 << 16, 1 << 10], [3, 33]), bench.size([1 << 14, 1 << 12], [2, 1030])] {
+        let (x, w, b) = (bench.random::<T>(&[r, n])?, bench.random::<T>(&[n])?, bench.random::<T>(&[n])?);
+        let mut y = bench.empty::<T>(&[r, n])?;
+        let (size, work) = ([r, n], || Work::bytes(2 * r * n * each));
+        bench.time::<T>("rms_norm", &size, work(), |on| kernels::rms_norm(on, &x, &w, 1e-5, &mut y))?;
+        bench
+            .time::<T>("layer_norm", &size, work(), |on| kernels::layer_norm(on, &x, &w, &b, 1e-5, &mut y))?;
+        bench.time::<T>("softmax", &size, work(), |on| kernels::softmax(on, &x, &mut y))?;
+    }
+    let [s, v] = bench.size([1 << 12, 1 << 17], [2, 1000]);
+    let logits = bench.random::<T>(&[s, v])?;
+    let label = bench.integers(s, |n| n * 7919 % v)?;
+    let (mut loss, mut place) = (bench.empty::<f32>(&[s])?, bench.empty::<i32>(&[s])?);
+    let work = || Work::bytes(s * v * each);
+    bench.time::<T>("cross_entropy", &[s, v], work(), |on| {
+        kernels::cross_entropy(on, &logits, &label, -100, &mut loss)
+    })?;
+    bench.time::<T>("argmax", &[s, v], work(), |on| kernels::argmax(on, &logits, &mut place))
+}
+
+/// Elements.
+fn elements<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let [r, n] = bench.size([1 << 13, 1 << 13], [2, 100]);
+    let (x, u) = (bench.random::<T>(&[r, n])?, bench.random::<T>(&[r, n])?);
+    let mut y = bench.empty::<T>(&[r, n])?;
+    let (size, work) = ([r, n], |tensors: usize| Work::bytes(tensors * r * n * size_of::<T>()));
+    bench.time::<T>("silu", &size, work(2), |on| kernels::silu(on, &x, &mut y))?;
+    bench.time::<T>("gelu", &size, work(2), |on| kernels::gelu(on, &x, &mut y))?;
+    bench.time::<T>("gelu_tanh", &size, work(2), |on| kernels::gelu_tanh(on, &x, &mut y))?;
+    bench.time::<T>("swiglu", &size, work(3), |on| kernels::swiglu(on, &x, &u, &mut y))?;
+    bench.time::<T>("add", &size, work(3), |on| kernels::add(on, &x, &u, &mut y))?;
+    let [mut p, mut m, mut v] = [bench.empty::<f32>(&size)?, bench.empty(&size)?, bench.empty(&size)?];
+    let moved = Work::bytes(r * n * (size_of::<T>() + 24));
+    let by = kernels::AdamW::default();
+    bench.time::<T>("adamw", &size, moved, |on| kernels::adamw(on, by, 1, &x, &mut p, &mut m, &mut v))
+}
+
+/// Products: rows of one token, of a few, of a batch, of a prompt.
+fn products<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let [n, k] = bench.size([14336, 4096], [70, 72]);
+    let (w, b) = (bench.random::<T>(&[n, k])?, bench.random::<T>(&[n])?);
+    let gpu = bench.device.is_gpu();
+    let rows: &[usize] = if gpu { &[1, 8, 64, 512, 4096] } else { &[1, 8, 18] };
+    for &m in rows {
+        let (x, mut y) = (bench.random::<T>(&[m, k])?, bench.empty::<T>(&[m, n])?);
+        let work = || Work { bytes: (m * k + n * k + m * n) * size_of::<T>(), flops: 2 * m * n * k };
+        bench.time::<T>("linear", &[m, n, k], work(), |on| kernels::linear(on, &x, &w, None, &mut y))?;
+        bench.time::<T>("linear, bias", &[m, n, k], work(), |on| {
+            kernels::linear(on, &x, &w, Some(&b), &mut y)
+        })?;
+    }
+    // Batch, heads of queries and of keys, queries, keys, elements of a head.
+    let prompt = bench.size([4, 32, 8, 4096, 4096, 128], [1, 2, 1, 9, 9, 16]);
+    let token = bench.size([32, 32, 8, 1, 4096, 128], [1, 2, 1, 1, 600, 16]);
+    for (size @ [b, h, g, m, n, d], causal) in [(prompt, false), (prompt, true), (token, true)] {
+        let (q, mut o) = (bench.random::<T>(&[b, h, m, d])?, bench.empty::<T>(&[b, h, m, d])?);
+        let (k, v) = (bench.random::<T>(&[b, g, n, d])?, bench.random::<T>(&[b, g, n, d])?);
+        // Half of the pairs of queries and keys, where a prompt is causal.
+        let pairs = if causal && m > 1 { m * (m + 1) / 2 + m * (n - m) } else { m * n };
+        let bytes = 2 * (b * h * m * d + b * g * n * d) * size_of::<T>();
+        let work = Work { bytes, flops: 4 * b * h * pairs * d };
+        let name = if causal { "attention, causal" } else { "attention" };
+        let scale = 1.0 / (d as f32).sqrt();
+        bench.time::<T>(name, &size, work, |on| kernels::attention(on, &q, &k, &v, scale, causal, &mut o))?;
+    }
+    Ok(())
+}
+
+fn all<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    tokens::<T>(bench)?;
+    rows::<T>(bench)?;
+    elements::<T>(bench)?;
+    products::<T>(bench)
+}
+
+fn main() -> Result<(), Error> {
+    let device = Device::auto()?;
+    let header = ["function", "type", "size", "ms", "GB/s", "TFLOP/s"].map(String::from);
+    let stream = Stream::default_of(&device);
+    let mut bench = Bench { device, stream, lines: vec![header.to_vec()] };
+    all::<f32>(&mut bench)?;
+    all::<bf16>(&mut bench)?;
+    println!("{}", bench.device.name());
+    print!("{}", aligned(&bench.lines, 3));
+    Ok(())
+}

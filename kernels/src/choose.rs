@@ -1,0 +1,168 @@
+//! Which schedule for which type, target and size: what the functions of this crate launch.
+//!
+//! | Rule | Why |
+//! |---|---|
+//! | rows of up to 1024 elements are a warp's, of up to 8192 a CTA's registers'; longer ones are read again | a row is read once where registers hold it |
+//! | eight elements a thread for types of 16 bits, four for f32 | 16 bytes an instruction |
+//! | up to 8 rows of x, in f32 up to 16: a warp a row of the weight | such a product is limited by the bytes of the weight |
+//! | up to 64 rows, and other products of few tiles: flat tiles, and several CTAs for the depth of one | tiles of 128 by 128 would leave most multiprocessors idle |
+//! | one query and more than 512 keys: parts of the keys | a head of keys alone would be one CTA |
+//! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
+//!
+//! Each schedule takes any size, but for those with `fits`, which are chosen within their bounds alone.
+//! The simulator runs every target, and gets what an H100 gets.
+
+use crate::kernels::*;
+use tilewright::{AnySchedule, DType, Device};
+
+/// A schedule, known when the program runs.
+pub type Chosen = &'static dyn AnySchedule;
+
+/// Rows that a warp keeps in registers.
+const WARP: usize = 1024;
+/// Rows that a CTA keeps in registers.
+const CTA: usize = 8192;
+/// Rows of x for which a linear layer in f32 runs a warp a row of the weight, and one for tensor cores.
+const FEW_ROWS: [usize; 2] = [16, 8];
+/// Rows of x for which it has flat tiles.
+const FLAT: usize = 64;
+/// Tiles from which on at least half of the multiprocessors of an H100 have one.
+const HALF: usize = 66;
+/// And most of them.
+const MOST: usize = 96;
+/// Keys that a part of attention has, at least.
+const PART: usize = 256;
+/// CTAs that keep an H100 busy with parts of attention.
+const BUSY: usize = 528;
+/// Rows of embeddings from which on four of them a CTA keep the multiprocessors busy.
+const MANY_ROWS: usize = 1024;
+
+/// Whether elements have 16 bits.
+fn half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
+/// Eight elements a thread, or four.
+fn wide(dtype: DType, four: Chosen, eight: Chosen) -> Chosen {
+    if half(dtype) { eight } else { four }
+}
+
+/// By the length of a row.
+fn by_length(length: usize, warp: Chosen, cta: Chosen, long: Chosen) -> Chosen {
+    match length {
+        n if n <= WARP => warp,
+        n if n <= CTA => cta,
+        _ => long,
+    }
+}
+
+/// For [`crate::embedding`]: so many rows.
+pub fn embedding(dtype: DType, rows: usize) -> Chosen {
+    if rows < MANY_ROWS { &embedding::row } else { wide(dtype, &embedding::row, &embedding::rows) }
+}
+
+/// For [`crate::kv_append`].
+pub fn kv_append(dtype: DType) -> Chosen {
+    wide(dtype, &kv_append::heads, &kv_append::wide)
+}
+
+/// For [`crate::rms_norm`]: rows of so many elements.
+pub fn rms_norm(length: usize) -> Chosen {
+    by_length(length, &norm::rms_warp, &norm::rms_cta, &norm::rms_long)
+}
+
+/// For [`crate::layer_norm`]: rows of so many elements.
+pub fn layer_norm(length: usize) -> Chosen {
+    by_length(length, &norm::layer_warp, &norm::layer_cta, &norm::layer_long)
+}
+
+/// For [`crate::softmax`]: rows of so many elements.
+pub fn softmax(length: usize) -> Chosen {
+    by_length(length, &softmax::warp, &softmax::cta, &softmax::long)
+}
+
+/// For [`crate::rope`].
+pub fn rope() -> Chosen {
+    &rope::halves
+}
+
+/// For [`crate::rope_interleaved`].
+pub fn rope_interleaved() -> Chosen {
+    &rope::neighbours
+}
+
+/// For [`crate::silu`].
+pub fn silu(dtype: DType) -> Chosen {
+    wide(dtype, &pointwise::silu_4, &pointwise::silu_8)
+}
+
+/// For [`crate::gelu`].
+pub fn gelu(dtype: DType) -> Chosen {
+    wide(dtype, &pointwise::gelu_4, &pointwise::gelu_8)
+}
+
+/// For [`crate::gelu_tanh`].
+pub fn gelu_tanh(dtype: DType) -> Chosen {
+    wide(dtype, &pointwise::gelu_tanh_4, &pointwise::gelu_tanh_8)
+}
+
+/// For [`crate::swiglu`].
+pub fn swiglu(dtype: DType) -> Chosen {
+    wide(dtype, &gated::swiglu_4, &gated::swiglu_8)
+}
+
+/// For [`crate::add`].
+pub fn add(dtype: DType) -> Chosen {
+    wide(dtype, &gated::add_4, &gated::add_8)
+}
+
+/// For [`crate::cross_entropy`].
+pub fn cross_entropy(dtype: DType) -> Chosen {
+    wide(dtype, &loss::large, &loss::small)
+}
+
+/// For [`crate::argmax`].
+pub fn argmax() -> Chosen {
+    &greedy::long
+}
+
+/// For [`crate::adamw`].
+pub fn adamw() -> Chosen {
+    &adamw::four
+}
+
+/// For [`crate::linear`]: rows of x and of the weight, and their length. The first is for the layer without a bias, the second for that
+/// with one.
+pub fn linear(device: &Device, dtype: DType, [m, n, k]: [usize; 3]) -> [Chosen; 2] {
+    // A tensor map takes rows of whole 16 bytes; others would be copied first.
+    let hopper = device.sm().is_none_or(|sm| sm == 90) && k.is_multiple_of(8);
+    let tiles = |columns: usize| m.div_ceil(128).saturating_mul(n.div_ceil(columns));
+    match m {
+        0 | 1 => [&linear::row, &linear::row_bias],
+        _ if m <= FEW_ROWS[usize::from(half(dtype))] => [&linear::rows, &linear::rows_bias],
+        _ if !half(dtype) && tiles(128) < HALF => [&linear::tiled_split, &linear::tiled_split_bias],
+        _ if !half(dtype) => [&linear::tiled, &linear::tiled_bias],
+        _ if m <= FLAT || tiles(128) < HALF => [&linear::mma_flat, &linear::mma_flat_bias],
+        _ if hopper && tiles(256) >= MOST => [&linear::wgmma, &linear::wgmma_bias],
+        _ => [&linear::mma, &linear::mma_bias],
+    }
+}
+
+/// For [`crate::attention`]: heads of so many elements. The first is for attention to all keys, the second for the causal one.
+pub fn attention(dtype: DType, head: usize) -> [Chosen; 2] {
+    match (half(dtype), head) {
+        (false, _) => [&attention::lanes, &attention::causal_lanes],
+        (true, 0..=64) => [&attention::mma_narrow, &attention::causal_narrow],
+        (true, _) => [&attention::mma, &attention::causal_mma],
+    }
+}
+
+/// For [`crate::attention`] of one query: parts of the keys, of so many heads of keys in all. One is for a single launch.
+pub fn parts(heads: usize, keys: usize) -> usize {
+    (keys / PART).min(BUSY.div_ceil(heads.max(1))).max(1)
+}
+
+/// For [`crate::attention`] of one query in parts: the parts, and what joins them.
+pub fn decode(dtype: DType) -> [Chosen; 2] {
+    [if half(dtype) { &decode::parts_mma } else { &decode::parts_lanes }, &decode::joined]
+}

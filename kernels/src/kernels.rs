@@ -1,0 +1,87 @@
+//! What the functions launch: kernels and their schedules, in the language of `tilewright`.
+//!
+//! The functions of this crate need none of it.
+//! Reach for it to record launches in a graph, to prepare them, or to time schedules against each other; [`choose`](crate::choose) has the
+//! schedule that a function takes.
+//!
+//! # Ahead of time
+//!
+//! An application without LLVM has its kernels compiled by its build script:
+//!
+//! ```no_run
+//! use tilewright::DType;
+//! use tilewright_kernels::kernels::{bundle, embedding, linear, norm};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let groups = [embedding::SCHEDULES, linear::SCHEDULES, norm::SCHEDULES];
+//! let bundle = bundle(&groups, &[DType::BF16]).ok_or("no schedule takes bf16")?;
+//! bundle.machine_code(&["sm_90a"]).write(std::env::var("OUT_DIR")?.as_ref())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The application depends on this crate without `jit`, includes `bundle.rs` from `OUT_DIR`, and calls its `provide()` before the first
+//! launch.
+
+pub mod adamw;
+pub mod attention;
+pub mod decode;
+pub mod embedding;
+pub mod gated;
+pub mod greedy;
+pub mod kv_append;
+pub mod linear;
+pub mod loss;
+pub mod norm;
+pub mod pointwise;
+pub mod rope;
+pub mod softmax;
+
+use tilewright::{AnySchedule, DType, aot::Bundle};
+
+/// Schedules of a module.
+pub type Group = &'static [&'static dyn AnySchedule];
+
+/// Schedules of all modules.
+pub const ALL: [Group; 13] = [
+    adamw::SCHEDULES,
+    attention::SCHEDULES,
+    decode::SCHEDULES,
+    embedding::SCHEDULES,
+    gated::SCHEDULES,
+    greedy::SCHEDULES,
+    kv_append::SCHEDULES,
+    linear::SCHEDULES,
+    loss::SCHEDULES,
+    norm::SCHEDULES,
+    pointwise::SCHEDULES,
+    rope::SCHEDULES,
+    softmax::SCHEDULES,
+];
+
+/// Tensors that may have gaps where a function is called as its documentation says.
+fn gaps(kernel: &str) -> &'static [&'static str] {
+    match kernel {
+        "rope" => &["a", "b"],
+        "swiglu" => &["gate", "up"],
+        "attention" | "causal_attention" | "attention_parts" => &["k", "v"],
+        _ => &[],
+    }
+}
+
+/// Schedules to be compiled ahead of time, each for those of the types that it admits: `None` where there is none.
+///
+/// Rope's halves, the halves of `swiglu` and keys and values in a cache have strides of their own; their kernels are compiled for that, too.
+pub fn bundle(groups: &[Group], dtypes: &[DType]) -> Option<Bundle<'static>> {
+    let one = |schedule: &&'static dyn AnySchedule| {
+        let admitted: Vec<DType> =
+            dtypes.iter().copied().filter(|dtype| schedule.admits(Some(*dtype))).collect();
+        let bundle = Bundle::of("", *schedule).dtypes(&admitted);
+        match (admitted.is_empty(), gaps(schedule.kernel())) {
+            (true, _) => None,
+            (false, []) => Some(bundle),
+            (false, gaps) => Some(bundle.gaps(gaps)),
+        }
+    };
+    groups.iter().copied().flatten().filter_map(one).reduce(Bundle::and)
+}

@@ -1,0 +1,92 @@
+//! Kernels of inference engines as plain functions: buffers in, buffers out.
+//!
+//! ```
+//! use tilewright::{Buffer, Device, Stream};
+//!
+//! # fn main() -> Result<(), tilewright::Error> {
+//! let device = Device::sim(); // or Device::auto()?: a GPU if there is one
+//! let stream = Stream::default_of(&device);
+//! let x = Buffer::from_slice(&device, &[3.0f32, 4.0], &[1, 2])?;
+//! let weight = Buffer::from_slice(&device, &[1.0f32, 2.0], &[2])?;
+//! let mut y = Buffer::<f32>::zeros(&device, &[1, 2])?;
+//!
+//! tilewright_kernels::rms_norm(&stream, &x, &weight, 0.0, &mut y)?;
+//!
+//! let found = y.to_vec()?; // waits for the kernel
+//! assert!((found[0] - 0.8485).abs() < 1e-4 && (found[1] - 2.2627).abs() < 1e-4);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | For | Functions |
+//! |---|---|
+//! | tokens and caches | [`embedding`], [`kv_append`], [`rope`], [`rope_interleaved`] |
+//! | layers | [`linear`], [`attention`], [`rms_norm`], [`layer_norm`], [`softmax`] |
+//! | elements | [`swiglu`], [`silu`], [`gelu`], [`gelu_tanh`], [`add`] |
+//! | the ends of a model | [`argmax`], [`cross_entropy`], [`adamw`] |
+//!
+//! # What all functions have in common
+//!
+//! | | |
+//! |---|---|
+//! | elements | `T` is `f32`, `f16` or `bf16`; all arithmetic is in `f32`, and is rounded once to `T` |
+//! | sizes | any, also zero, odd, and no multiple of a tile |
+//! | tensors | row-major; the last dimension is contiguous. A view with gaps passes where its rank is that of the text |
+//! | order | a call queues a launch on the stream and returns; attention to many keys may queue two. Reading a buffer waits for what writes it |
+//! | schedules | [`choose`] has one by type, target and size |
+//! | results | the same bits in every run on one device |
+//!
+//! # Errors
+//!
+//! Each function returns [`Error`], before anything is queued:
+//!
+//! | Error | When |
+//! |---|---|
+//! | [`Error::Shape`], [`Error::Rank`] | shapes do not fit together; the message names the tensors |
+//! | [`Error::Gaps`] | a view has gaps, and another rank than the text says |
+//! | [`Error::LayoutMismatch`], [`Error::Shape`] | a tensor is column-major |
+//! | [`Error::DTypeNotAdmitted`] | the elements are `f8` |
+//! | [`Error::DeviceMismatch`], [`Error::StreamMismatch`] | buffers and stream are of several devices |
+//! | [`Error::TooLarge`] | an extent needs more than 32 bits |
+//! | [`Error::NotCompiled`] | the build has no compiler, and the kernel was not compiled ahead of time |
+//!
+//! On the simulator a launch has ended when the function returns.
+//! What the simulator finds, such as two rows with one slot, is an [`Error::Arguments`] then.
+//!
+//! # Features
+//!
+//! - `jit` (default): kernels are compiled at their first launch, by LLVM 22's shared library.
+//! - `static-llvm`: the same with LLVM linked in; use it with `default-features = false`.
+//! - Neither: kernels come from the cache, or were compiled [ahead of time](kernels#ahead-of-time).
+
+mod attention;
+pub mod choose;
+mod elements;
+mod forms;
+pub mod kernels;
+mod linear;
+mod rows;
+mod tokens;
+mod train;
+
+pub use attention::attention;
+pub use elements::{add, gelu, gelu_tanh, silu, swiglu};
+pub use linear::linear;
+pub use rows::{argmax, layer_norm, rms_norm, softmax};
+pub use tokens::{embedding, kv_append, rope, rope_interleaved};
+pub use train::{AdamW, adamw, cross_entropy};
+
+use tilewright::{AnySchedule, Error, Kernel, Launch, Stream};
+
+/// Queues a launch. What the simulator finds is an error.
+fn enqueue<K: Kernel>(
+    launch: Launch<'_, K>,
+    schedule: &dyn AnySchedule,
+    stream: &Stream,
+) -> Result<(), Error> {
+    let launched = launch.schedule_dyn(schedule).enqueue(stream)?;
+    match launched.simulated.iter().flat_map(|ran| &ran.findings).next() {
+        None => Ok(()),
+        Some(finding) => Err(Error::Arguments { kernel: K::NAME.into(), what: finding.to_string() }),
+    }
+}

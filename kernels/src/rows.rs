@@ -1,0 +1,122 @@
+//! Functions of rows: what a row becomes depends on all of it.
+
+use crate::{
+    choose, enqueue,
+    forms::{Form, rows, seen, seen_mut},
+    kernels,
+};
+use tilewright::{Buffer, Error, Float, Stream};
+
+/// Root mean square normalisation: `y = x / sqrt(mean(x²) + eps) · weight`, for each row.
+///
+/// The last dimension is the row; all others count rows.
+///
+/// | Tensor | Shape | Elements |
+/// |---|---|---|
+/// | `x`, `y` | .. × N | `T` |
+/// | `weight` | N | `T` |
+///
+/// # Errors
+/// [Those of all functions](crate#errors).
+///
+/// ```no_run
+/// # use tilewright::{Buffer, Error, Stream};
+/// # fn f(stream: &Stream, x: Buffer<f32>, weight: Buffer<f32>, mut y: Buffer<f32>) -> Result<(), Error> {
+/// tilewright_kernels::rms_norm(&stream, &x, &weight, 1e-5, &mut y)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn rms_norm<T: Float>(
+    stream: &Stream,
+    x: &Buffer<T>,
+    weight: &Buffer<T>,
+    eps: f32,
+    y: &mut Buffer<T>,
+) -> Result<(), Error> {
+    let shape = rows([Form::of("x", x), Form::of("y", y)])?;
+    let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
+    enqueue(kernels::norm::rms_norm(&x, weight, &mut y, eps), choose::rms_norm(shape[1]), stream)
+}
+
+/// Layer normalisation: `y = (x − mean) / sqrt(variance + eps) · weight + bias`, for each row.
+///
+/// The last dimension is the row; all others count rows.
+/// The variance is that of the whole row, divided by N.
+///
+/// | Tensor | Shape | Elements |
+/// |---|---|---|
+/// | `x`, `y` | .. × N | `T` |
+/// | `weight`, `bias` | N | `T` |
+///
+/// # Errors
+/// [Those of all functions](crate#errors).
+///
+/// ```no_run
+/// # use tilewright::{Buffer, Error, Stream};
+/// # fn f(stream: &Stream, x: Buffer<f32>, weight: Buffer<f32>, bias: Buffer<f32>, mut y: Buffer<f32>) -> Result<(), Error> {
+/// tilewright_kernels::layer_norm(&stream, &x, &weight, &bias, 1e-5, &mut y)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn layer_norm<T: Float>(
+    stream: &Stream,
+    x: &Buffer<T>,
+    weight: &Buffer<T>,
+    bias: &Buffer<T>,
+    eps: f32,
+    y: &mut Buffer<T>,
+) -> Result<(), Error> {
+    let shape = rows([Form::of("x", x), Form::of("y", y)])?;
+    let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
+    let launch = kernels::norm::layer_norm(&x, weight, bias, &mut y, eps);
+    enqueue(launch, choose::layer_norm(shape[1]), stream)
+}
+
+/// Softmax of each row: `y = exp(x − max) / sum(exp(x − max))`.
+///
+/// The last dimension is the row; all others count rows.
+/// A row of nothing but −∞ becomes NaN.
+///
+/// | Tensor | Shape | Elements |
+/// |---|---|---|
+/// | `x`, `y` | .. × N | `T` |
+///
+/// # Errors
+/// [Those of all functions](crate#errors).
+///
+/// ```no_run
+/// # use tilewright::{Buffer, Error, Stream};
+/// # fn f(stream: &Stream, x: Buffer<f32>, mut y: Buffer<f32>) -> Result<(), Error> {
+/// tilewright_kernels::softmax(&stream, &x, &mut y)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn softmax<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
+    let shape = rows([Form::of("x", x), Form::of("y", y)])?;
+    let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
+    enqueue(kernels::softmax::softmax(&x, &mut y), choose::softmax(shape[1]), stream)
+}
+
+/// Where the greatest element of each row is: greedy sampling of logits.
+///
+/// Of equal elements the first counts, and the first NaN counts as greatest.
+/// In a row of no elements the place is `i32::MAX`.
+///
+/// | Tensor | Shape | Elements |
+/// |---|---|---|
+/// | `x` | S × V | `T` |
+/// | `y` | S | `i32` |
+///
+/// # Errors
+/// [Those of all functions](crate#errors).
+///
+/// ```no_run
+/// # use tilewright::{Buffer, Error, Stream};
+/// # fn f(stream: &Stream, logits: Buffer<f32>, mut token: Buffer<i32>) -> Result<(), Error> {
+/// tilewright_kernels::argmax(&stream, &logits, &mut token)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn argmax<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<i32>) -> Result<(), Error> {
+    enqueue(kernels::greedy::greedy(x, y), choose::argmax(), stream)
+}

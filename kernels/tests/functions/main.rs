@@ -1,0 +1,14 @@
+//! Each function against float64: small, odd and empty sizes, every element type, every schedule of products and attention.
+//!
+//! On the simulator, or with `TILEWRIGHT_DEVICE=cuda` on the first GPU, for which `wgmma` needs an H100 or H200.
+
+mod ahead;
+mod attention;
+mod elements;
+mod errors;
+mod linear;
+mod rows;
+mod schedules;
+mod support;
+mod tokens;
+mod train;

@@ -1,0 +1,47 @@
+//! Each schedule of products and of attention in each type: also those that small sizes do not choose.
+
+use crate::{attention::Heads, each_type, linear::Layer};
+use tilewright::{DType, Device, Float};
+use tilewright_kernels::{choose, kernels};
+
+fn products<T: Float>() {
+    for schedule in kernels::linear::SCHEDULES.iter().filter(|s| s.admits(Some(T::DTYPE))) {
+        // Whole vectors with ragged tiles; then neither.
+        Layer::<T>::new([130, 264, 72]).under(*schedule);
+        Layer::<T>::new([9, 11, 13]).under(*schedule);
+    }
+}
+
+#[test]
+fn products_under_each_schedule() {
+    each_type!(products);
+}
+
+fn heads<T: Float>() {
+    for schedule in kernels::attention::SCHEDULES.iter().filter(|s| s.admits(Some(T::DTYPE))) {
+        Heads::<T>::new([1, 2, 1, 130, 70, 64]).under(*schedule);
+    }
+}
+
+#[test]
+fn attention_under_each_schedule() {
+    each_type!(heads);
+}
+
+#[test]
+fn what_is_chosen() {
+    let name = |size| choose::linear(&Device::sim(), DType::BF16, size)[0].name();
+    assert_eq!(name([1, 4096, 4096]), "row");
+    assert_eq!(name([8, 4096, 4096]), "rows");
+    assert_eq!(name([64, 4096, 4096]), "mma_flat");
+    assert_eq!(name([512, 512, 4096]), "mma_flat");
+    assert_eq!(name([384, 4096, 4096]), "mma");
+    assert_eq!(name([4096, 4096, 4096]), "wgmma");
+    assert_eq!(name([4096, 4096, 4095]), "mma");
+    let name = |size| choose::linear(&Device::sim(), DType::F32, size)[1].name();
+    assert_eq!(name([16, 4096, 4096]), "rows_bias");
+    assert_eq!(name([128, 4096, 4096]), "tiled_split_bias");
+    assert_eq!(name([4096, 4096, 4096]), "tiled_bias");
+    assert_eq!(choose::attention(DType::F16, 64)[1].name(), "causal_narrow");
+    assert_eq!(choose::rms_norm(8193).name(), "rms_long");
+}
