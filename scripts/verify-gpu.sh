@@ -40,7 +40,7 @@ runs() {
                 *) echo "matmul --dtype $dtype --schedule $schedule --size $sizes" ;;
             esac
         done
-        for example in linear batched conv2d attention windowed_attention packed_attention triangular grouped embedding embedding_gradient kv_append; do
+        for example in linear batched conv2d attention windowed_attention packed_attention triangular grouped experts paged_attention embedding embedding_gradient kv_append; do
             echo "$example --dtype $dtype --schedule all"
         done
     done
@@ -56,6 +56,8 @@ runs() {
         echo "windowed_attention --dtype $dtype --schedule all --size 2x3x333x40 --window 77"
         echo "packed_attention --dtype $dtype --schedule all --size 3x1000x64 --sequences 50"
         echo "triangular --dtype $dtype --schedule all --size 333x77x300"
+        echo "experts --dtype $dtype --schedule all --tokens 333 --experts 7 --length 203 --columns 264 --block 50"
+        echo "paged_attention --dtype $dtype --schedule all --size 3x5x7x333x120 --parts 5"
         echo "kv_append --dtype $dtype --schedule all --tokens 999 --slots 1003 --heads 3 --length 77"
     done
 }

@@ -175,6 +175,7 @@ fn compiled() -> Vec<String> {
         "conv2d",
         "embedding",
         "embedding_gradient",
+        "experts",
         "histogram",
         "kv_append",
         "packed_attention",

@@ -86,5 +86,8 @@ schedule! {
     }
 }
 
-/// All schedules of the parts.
+/// All schedules.
+#[allow(dead_code, reason = "for tests")]
+pub const EVERY: &[&dyn AnySchedule] = schedules![naive, mma, together];
+/// Those of the parts.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma];

@@ -27,7 +27,7 @@ struct Options {
     /// on the simulator]
     #[arg(long, value_name = "BxGxRxNxD")]
     size: Option<Size>,
-    /// Parts of a sequence [default: 16 on a GPU, 3 on the simulator]
+    /// Parts of a sequence [default: 4 on a GPU, 3 on the simulator]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     parts: Option<u32>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ impl Options {
     }
 
     fn parts(&self, gpu: bool) -> usize {
-        self.parts.map_or(if gpu { 16 } else { 3 }, |parts| parts as usize)
+        self.parts.map_or(if gpu { 4 } else { 3 }, |parts| parts as usize)
     }
 }
 

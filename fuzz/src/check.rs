@@ -20,7 +20,8 @@ use tile_dsl::{
     engine::{self, testing::TYPES},
     kernel::Stmt,
     lower,
-    nest::{Across, Arithmetic, interpret},
+    nest::{Access, Across, Arithmetic, interpret},
+    op::RedOp,
     program::{Program, Variant},
     tile::evaluate::{Elements, Inputs, Reference, evaluate, reference},
 };
@@ -315,7 +316,12 @@ fn adds_in_any_order(program: &Program) -> bool {
     let atomic = |d: &DirectiveKind| {
         matches!(d, DirectiveKind::SplitK(directive::SplitK { across: Across::Atomic, .. }))
     };
-    program.schedule.directives.iter().any(|d| atomic(&d.kind))
+    // Of integers and of extremes the order does not matter.
+    let rounds = |a: &Access| {
+        let added = a.combines.as_ref().is_some_and(|(op, _)| *op == RedOp::Add);
+        added && program.nest.elem(a.tensor).is_float()
+    };
+    program.schedule.directives.iter().any(|d| atomic(&d.kind)) || program.nest.accesses.iter().any(rounds)
 }
 
 fn bits(elements: &Elements) -> Vec<u64> {

@@ -45,6 +45,9 @@ const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
 /// Kernels that get limits, in percent.
 const LIMITED: usize = 30;
 
+/// Products with each of these, in percent.
+const GATHERED_ATOMIC_LIMITED: (usize, usize, usize) = (10, 8, 8);
+
 /// The first number that a seed gives decides what kind of kernel it is.
 const KINDS: usize = 24;
 
@@ -57,8 +60,8 @@ pub fn multiplies(seed: u64) -> bool {
 pub fn random_kernel(seed: u64) -> Kernel {
     let mut random = Random::new(seed);
     match random.below(KINDS) {
-        0 => return sometimes(product::chain_kernel(&mut random), seed, (8, 8)),
-        1 | 2 => return sometimes(product::product_kernel(&mut random), seed, (8, 8)),
+        0 => return sometimes(product::chain_kernel(&mut random), seed, GATHERED_ATOMIC_LIMITED),
+        1 | 2 => return sometimes(product::product_kernel(&mut random), seed, GATHERED_ATOMIC_LIMITED),
         _ => {}
     }
     loop {
@@ -93,8 +96,11 @@ fn sometimes_atomic(kernel: Kernel, seed: u64, share: usize) -> Kernel {
     if random.below(100) < share { atomics::with_atomics(kernel, &mut random) } else { kernel }
 }
 
-/// A product with atomic stores and with limits in these shares: few, as most tensor-core schedules are for neither.
-fn sometimes(kernel: Kernel, seed: u64, (atomic, limited): (usize, usize)) -> Kernel {
+/// A product with indices that are values, with atomic stores and with limits in these shares: few, as most tensor-core schedules are
+/// for none of them.
+fn sometimes(kernel: Kernel, seed: u64, (gathered, atomic, limited): (usize, usize, usize)) -> Kernel {
+    let mut random = Random::new(seed ^ VALUES);
+    let kernel = if random.below(100) < gathered { values::with_values(kernel, &mut random) } else { kernel };
     sometimes_limited(sometimes_atomic(kernel, seed, atomic), seed, limited)
 }
 

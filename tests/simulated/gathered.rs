@@ -90,6 +90,14 @@ mod kernels {
         store(o, [b, r], acc);
     }
 
+    /// A whole axis of named elements.
+    #[tile_kernel]
+    pub fn few(x: &Tensor<f32, V>, at: &Tensor<i32, N>, w: &Tensor<f32, M, N>, y: &mut Tensor<f32, M>) {
+        let i = program_tile(M);
+        let n = whole(N);
+        store(y, [i], sum(load(w, [i, n]) * load(x, [load(at, [n])]), n));
+    }
+
     schedule! {
         pub tokens_plain for tokens<f32 | f16> { tile(r = 4, j = 2); bind(r -> thread.x); }
         pub tokens_rows for tokens<f32> {
@@ -109,6 +117,8 @@ mod kernels {
             pipeline(j, 3);
             bind(rw -> warp.x);
         }
+        pub few_plain for few { tile(i = 4); bind(i -> thread.x); }
+        pub few_rows for few { fits(N <= 8); tile(i = 4, n = 32); stage(x at i: shared); bind(i -> thread.x); }
         pub experts_plain for experts<f32 | f16> { tile(i = 8, j = 8, k = 4); bind(i -> thread.y, j -> thread.x); }
         pub experts_rows for experts<f32> {
             tile(i = 8, j = 16, k = 8);
@@ -264,6 +274,15 @@ fn several_values_name_a_row() {
         check::<k::tokens>(&case, &[&k::tokens_plain, &k::tokens_rows]);
         let case = Case::with(k::tokens::KERNEL, Some(DType::F16), &dims, &data);
         check::<k::tokens>(&case, &[&k::tokens_plain, &k::tokens_mma]);
+    }
+}
+
+#[test]
+fn rows_beyond_a_bounded_axis_are_not_looked_up() {
+    for (m, n) in [(1, 1), (9, 8), (4, 5)] {
+        let case =
+            Case::with(k::few::KERNEL, None, &[("M", m), ("N", n), ("V", 7)], &[("at", places(n, 7, 1))]);
+        check::<k::few>(&case, &[&k::few_plain, &k::few_rows]);
     }
 }
 

@@ -14,6 +14,8 @@ pub mod eight;
 pub mod embedding;
 #[path = "../../examples/embedding_gradient/kernel.rs"]
 pub mod embedding_gradient;
+#[path = "../../examples/experts/kernel.rs"]
+pub mod experts;
 #[path = "../../examples/histogram/kernel.rs"]
 pub mod histogram;
 #[path = "../../examples/kv_append/kernel.rs"]
@@ -24,6 +26,8 @@ pub mod linear;
 pub mod loss;
 #[path = "../../examples/packed_attention/kernel.rs"]
 pub mod packed_attention;
+#[path = "../../examples/paged_attention/kernel.rs"]
+pub mod paged_attention;
 #[path = "../../examples/matmul/kernel.rs"]
 pub mod product;
 #[path = "../../examples/softmax/kernel.rs"]
@@ -52,10 +56,12 @@ pub const EVERY: &[&[&dyn AnySchedule]] = &[
     conv2d::SCHEDULES,
     embedding::SCHEDULES,
     embedding_gradient::SCHEDULES,
+    experts::SCHEDULES,
     histogram::SCHEDULES,
     kv_append::SCHEDULES,
     loss::SCHEDULES,
     packed_attention::SCHEDULES,
+    paged_attention::EVERY,
     triangular::SCHEDULES,
     windowed_attention::SCHEDULES,
 ];

@@ -56,6 +56,7 @@ mod layout;
 mod limits;
 mod linear;
 mod loads;
+mod looked_up;
 mod lowering;
 mod maps;
 mod matrix;

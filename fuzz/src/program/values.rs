@@ -166,6 +166,10 @@ impl Adder<'_> {
                 && self.random.below(3) == 0
             {
                 self.gather(index);
+                // Several values name a row.
+                if self.random.below(6) == 0 {
+                    self.gather(index);
+                }
             }
             // What is put into an index stays as it is.
             !matches!(expr.kind, ExprKind::Load { .. })
@@ -176,7 +180,7 @@ impl Adder<'_> {
     fn gather(&mut self, index: &mut [Index]) {
         let all: Vec<AxisId> = tile::index::affine_axes(index).into_iter().collect();
         let dim = self.random.below(index.len().max(1));
-        let Some(entry) = index.get_mut(dim) else { return };
+        let Some(entry) = index.get_mut(dim).filter(|entry| entry.value.is_none()) else { return };
         let mut axes: Vec<AxisId> = entry.affine.terms.keys().copied().collect();
         if axes.is_empty() || self.random.below(6) == 0 {
             axes.extend(all.iter().find(|a| !axes.contains(a)));

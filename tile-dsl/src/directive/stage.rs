@@ -6,6 +6,9 @@
 //! stage(v: shared)           the value v is held in shared memory
 //! stage(c: shared, tma)      a tensor map stores the tile of c that the CTA has collected
 //! ```
+//! Where values say what is read, `x[load(at, [i]), k]`, the copy has a row for each point of `i`, and whoever fills it looks the value up.
+//! The values are made of axes, numbers and loads of what the kernel does not change. Threads copy such rows, plain or by `cp_async`.
+//!
 //! Conditions: the kernel does not write what is copied; all reads in the loop move alike, or the directive says which (`a[i, k]`); no loop
 //! without a bound runs inside over one of its axes; rows suit the instruction (`cp_async`, `tma`) and the vector. A stored tensor is stored by one
 //! statement, and not read.

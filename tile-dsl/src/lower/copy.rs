@@ -9,11 +9,10 @@ use super::{
     emit::{Atom, Emit, Op, linear},
     error::LowerError,
     flow::CopyPlan,
-    gather,
     guard::{self, Within},
     layout::SHARED_OFFSET,
     linear::{Linear, Offset},
-    memory, moves,
+    looked_up, memory, moves,
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Var},
@@ -131,7 +130,7 @@ fn source(
             None => offset.add(pitches[d], &at),
             Some(gathered) => {
                 let row = gathered_row(cx, plan, d, chunk);
-                let (place, guard) = gather::looked_up(cx, (plan.tensor, d), gathered, &at, row)?;
+                let (place, guard) = looked_up::looked_up(cx, (plan.tensor, d), gathered, &at, row)?;
                 offset.add(pitches[d], &place);
                 named = cx.build.emit.and(named, Some(guard));
             }

@@ -6,13 +6,11 @@
 use super::{
     context::Cx,
     emit::{self, Atom, Op},
-    env::Bound,
     error::LowerError,
-    expr,
     linear::Linear,
 };
 use crate::{
-    nest::{AccessId, Digit, Gathered, LoopKind, Steps},
+    nest::AccessId,
     op::{BinOp, CmpOp},
     tile::TensorId,
 };
@@ -44,33 +42,13 @@ pub(super) fn place(cx: &mut Cx<'_>, id: AccessId, by: &[Atom]) -> Result<Place,
     Ok(Place { coords, guard })
 }
 
-/// Where the elements of a copy are along a dimension in which a value says so, and that it leads inside. `at` is the place in the copy
-/// counted from where loops around it stand, and `inside`, one of so many rows, from where the copy begins.
-pub(super) fn looked_up(
+/// A value with a form added, or 0 where that leaves its dimension; and whether it does not.
+pub(super) fn inside(
     cx: &mut Cx<'_>,
     (tensor, dim): (TensorId, usize),
-    gathered: &Gathered,
-    at: &Linear,
-    (inside, rows): (Linear, u32),
-) -> Result<(Linear, Atom), LowerError> {
-    let (value, form) = match gathered.row {
-        None => (expr::named(cx, &gathered.value)?, at.clone()),
-        Some(axis) => {
-            // As if a loop took the rows one by one.
-            let row = Digit { axis, stride: 1, steps: Steps::Fixed(rows) };
-            cx.env.stack.push(Bound::new(row, LoopKind::Seq, inside));
-            let value = expr::named(cx, &gathered.value);
-            let form = cx.env.index(&gathered.form);
-            cx.env.stack.pop();
-            (value?, form)
-        }
-    };
-    let (at, guard) = self::inside(cx, (tensor, dim), value, &form);
-    Ok((emit::linear(at, 0), guard))
-}
-
-/// A value with a form added, or 0 where that leaves its dimension; and whether it does not.
-fn inside(cx: &mut Cx<'_>, (tensor, dim): (TensorId, usize), value: Atom, form: &Linear) -> (Atom, Atom) {
+    value: Atom,
+    form: &Linear,
+) -> (Atom, Atom) {
     let at = match *form == Linear::default() {
         true => value,
         false => {

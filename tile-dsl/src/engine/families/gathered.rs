@@ -39,8 +39,8 @@ pub(crate) fn gathered(
     let Some(first) = reads.first() else { return Ok(None) };
     let name = request.buffer;
     let span = nest.access(first.access).span;
-    let refused =
-        |text: String| refuse(text).note(span, format!("`{name}` is read here")).edit(Edit::remove());
+    let noted = |text: String| refuse(text).note(span, format!("`{name}` is read here"));
+    let refused = |text: String| noted(text).edit(Edit::remove());
     if let Some(plain) = read_plainly(nest, tensor, at) {
         let text =
             format!("`{name}` is read where values say, and where they do not: one copy cannot hold both");
@@ -51,7 +51,7 @@ pub(crate) fn gathered(
             "values say where `{name}` is read: a tensor map copies boxes, and rows anywhere are none"
         );
         let by_threads = Request { via: Via::CpAsync, vector: Some(16), ..*request };
-        return Err(refused(text).edit(Edit::instead([by_threads.kind()])));
+        return Err(noted(text).edit(Edit::instead([by_threads.kind()])).edit(Edit::remove()));
     }
     for value in reads.iter().flat_map(|read| &read.by) {
         known_ahead(nest, name, value).map_err(&refused)?;
@@ -77,7 +77,11 @@ pub(crate) fn gathered(
             let text = format!(
                 "several values say where `{name}` is read: one copy cannot hold what all of them name"
             );
-            return Err(refused(text).note(access.span, "and read where another one says here"));
+            let failure = refused(text);
+            return Err(match read.access == first.access {
+                true => failure,
+                false => failure.note(access.span, "and read where another one says here"),
+            });
         }
     }
     Ok(Some(with_places(nest, at, placed)))

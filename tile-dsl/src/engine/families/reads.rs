@@ -7,16 +7,13 @@ use crate::{
     engine::{language::Bits, names, rule::enforced},
     nest::{AccessId, Copy, CopyId, Digit, Frame, Nest, Stmt, leaves, moves_alike},
     schedule::Space,
+    tile::TensorId,
 };
 
 /// The nest with one more copy.
 pub(crate) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failure> {
     if nest.places_copies(new.tensor) {
-        let name = &nest.tensor(new.tensor).name;
-        let text = format!(
-            "`{name}` says where another tensor is copied from: it is looked up where that copy is made, and is not copied itself"
-        );
-        return Err(refuse(text).edit(Edit::remove()));
+        return Err(says_where(nest, new.tensor));
     }
     if nest.copies.len() == Bits::BITS as usize {
         return Err(refuse(format!("there are {} copies already, and that is the most", Bits::BITS)));
@@ -27,6 +24,15 @@ pub(crate) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failur
     Ok((nest, copy))
 }
 
+/// What says where a copy takes its elements is looked up, by whoever fills it.
+fn says_where(nest: &Nest, tensor: TensorId) -> Failure {
+    let name = &nest.tensor(tensor).name;
+    let text = format!(
+        "`{name}` says where another tensor is copied from: it is looked up where that copy is made, and is not copied itself"
+    );
+    refuse(text).edit(Edit::remove())
+}
+
 /// Nothing reads the tensor in the way that a copy is for: which ways there are. `named` is the directive of another copy.
 pub(crate) fn not_read(
     nest: &Nest,
@@ -34,6 +40,9 @@ pub(crate) fn not_read(
     new: &Copy,
     named: impl Fn(String) -> DirectiveKind,
 ) -> Failure {
+    if nest.places_copies(new.tensor) {
+        return says_where(nest, new.tensor);
+    }
     let mut gathered = None;
     leaves(&nest.body, &mut |_, leaf| {
         let read = leaf.leaf().expect("a leaf").1.accesses().into_iter().map(|a| nest.access(a));

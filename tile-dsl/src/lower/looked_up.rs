@@ -1,0 +1,39 @@
+//! Rows of a copy that values name: whoever fills it looks the values up.
+
+use super::{
+    context::Cx,
+    emit::{self, Atom},
+    env::Bound,
+    error::LowerError,
+    expr, gather,
+    linear::Linear,
+};
+use crate::{
+    nest::{Digit, Gathered, LoopKind, Steps},
+    tile::TensorId,
+};
+
+/// Where the elements of a copy are along a dimension in which a value says so, and that it leads inside. `at` is the place in the copy
+/// counted from where loops around it stand, and `inside`, one of so many rows, from where the copy begins.
+pub(super) fn looked_up(
+    cx: &mut Cx<'_>,
+    (tensor, dim): (TensorId, usize),
+    gathered: &Gathered,
+    at: &Linear,
+    (inside, rows): (Linear, u32),
+) -> Result<(Linear, Atom), LowerError> {
+    let (value, form) = match gathered.row {
+        None => (expr::named(cx, &gathered.value)?, at.clone()),
+        Some(axis) => {
+            // As if an expanded loop took the rows: all of them, also those beyond the end of the axis, where a loop at run time stops.
+            let row = Digit { axis, stride: 1, steps: Steps::Fixed(rows) };
+            cx.env.stack.push(Bound::new(row, LoopKind::Unroll, inside));
+            let value = expr::named(cx, &gathered.value);
+            let form = cx.env.index(&gathered.form);
+            cx.env.stack.pop();
+            (value?, form)
+        }
+    };
+    let (at, guard) = gather::inside(cx, (tensor, dim), value, &form);
+    Ok((emit::linear(at, 0), guard))
+}
