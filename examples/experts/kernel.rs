@@ -58,7 +58,15 @@ schedule! {
         pipeline(k, 4);
         unroll(k.atom);
     }
+    /// Two warpgroups with 64 rows each share what is copied of an expert: for blocks of 128.
+    pub two_warpgroups = wgmma {
+        tile(i = 128);
+        split(i -> iw, im: 64);
+        bind(iw -> warpgroup.x);
+        pipeline(k, 3);
+        issue(acc: overwrite);
+    }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, staged, mma, wgmma];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, staged, mma, wgmma, two_warpgroups];

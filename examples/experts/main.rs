@@ -36,7 +36,7 @@ struct Options {
     #[arg(long)]
     columns: Option<usize>,
     /// Slots of a block
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..))]
     block: u16,
     #[command(flatten)]
     typed: Typed,
