@@ -58,7 +58,7 @@ schedule! {
     /// A thread a query, from global memory.
     pub naive for parts<f32 | f16 | bf16> {
         fits(D <= 128);
-        tile(g = 8, r = 4, j = 8);
+        tile(g = 8, r = 4, j = 4);
         bind(g -> thread.y, r -> thread.x);
     }
     /// Rows of keys and values that `pages` names in shared memory, three tiles ahead. A warp has a head of the cache, and tensor cores
@@ -87,7 +87,8 @@ schedule! {
 }
 
 /// All schedules.
-#[allow(dead_code, reason = "for tests")]
+#[allow(dead_code, reason = "of tests")]
 pub const EVERY: &[&dyn AnySchedule] = schedules![naive, mma, together];
 /// Those of the parts.
+#[allow(dead_code, reason = "the example's")]
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma];

@@ -155,7 +155,7 @@ impl Generic for Options {
                 dtype: T::DTYPE.name(),
                 sizes: size.named(),
                 flops: 4.0 * (g * r * d) as f64 * tokens as f64,
-                verdict: judge(checks.into_iter()),
+                verdict: judge(checks),
                 launch,
                 criterion,
             })
