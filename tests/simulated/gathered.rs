@@ -98,7 +98,21 @@ mod kernels {
         store(y, [i], sum(load(w, [i, n]) * load(x, [load(at, [n])]), n));
     }
 
+    /// One value names rows of two tensors, and is read by neither copy's readers.
+    #[tile_kernel]
+    pub fn pairs(x: &Tensor<f32, V, K>, w: &Tensor<f32, V, K>, at: &Tensor<i32, M>, y: &mut Tensor<f32, M>) {
+        let i = program_tile(M);
+        let t = load(at, [i]);
+        let mut acc = zeros::<f32>([i]);
+        for k in tiles(K) {
+            acc += sum(load(x, [t, k]) * load(w, [t + 1, k]), k);
+        }
+        store(y, [i], acc);
+    }
+
     schedule! {
+        pub pairs_plain for pairs { tile(i = 8, k = 4); bind(i -> thread.x); }
+        pub pairs_rows for pairs { tile(i = 8, k = 4); stage(x, w at k: shared); pipeline(k, 2); bind(i -> thread.x); }
         pub tokens_plain for tokens<f32 | f16> { tile(r = 4, j = 2); bind(r -> thread.x); }
         pub tokens_rows for tokens<f32> {
             fits(D <= 16);
@@ -283,6 +297,15 @@ fn rows_beyond_a_bounded_axis_are_not_looked_up() {
         let case =
             Case::with(k::few::KERNEL, None, &[("M", m), ("N", n), ("V", 7)], &[("at", places(n, 7, 1))]);
         check::<k::few>(&case, &[&k::few_plain, &k::few_rows]);
+    }
+}
+
+#[test]
+fn one_value_names_rows_of_two_tensors() {
+    for (m, v, kk) in [(1, 1, 1), (19, 9, 13), (16, 20, 8)] {
+        let dims = [("M", m), ("V", v), ("K", kk)];
+        let case = Case::with(k::pairs::KERNEL, None, &dims, &[("at", places(m, v, 4))]);
+        check::<k::pairs>(&case, &[&k::pairs_plain, &k::pairs_rows]);
     }
 }
 
