@@ -197,6 +197,7 @@ fn wrong(command: &[&str], helps: &BTreeMap<String, String>) -> Option<String> {
         Some(&"tile-bench") => "bench",
         Some(&"tile-page") => "page",
         Some(&"tile-sass") => "sass",
+        Some(&"tilewright-kernels") => "kernels",
         Some(other) => other,
     };
     if !root().join(package).join("Cargo.toml").exists() {
@@ -210,7 +211,11 @@ fn wrong(command: &[&str], helps: &BTreeMap<String, String>) -> Option<String> {
             return Some(format!("{option} {name}: no such file"));
         }
     }
+    let of_package = |name: &&str| root().join(package).join(format!("examples/{name}.rs")).exists();
     match value("--example") {
+        Some(name) if !package.is_empty() && of_package(name) => {
+            (!program.is_empty()).then(|| "it takes no options".into())
+        }
         Some(&("latency" | "dlpack")) => (!program.is_empty()).then(|| "it takes no options".into()),
         Some(name) => match helps.get(*name) {
             Some(help) => unknown(program, help),
