@@ -104,7 +104,7 @@ impl Call<'_, '_> {
     /// Values in indices that lead beyond the end of their tensor, as far as integer arguments tell that are read alone.
     pub(crate) fn outside(&self) -> Vec<Outside> {
         let nest = &self.plan.program.nest;
-        if nest.accesses.iter().all(|access| access.by.is_empty()) {
+        if nest.accesses.iter().all(|access| access.by.is_empty() && access.gathered.is_empty()) {
             return Vec::new();
         }
         let mut inputs = Inputs::default();

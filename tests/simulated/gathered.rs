@@ -110,7 +110,52 @@ mod kernels {
         store(y, [i], acc);
     }
 
+    /// How far each row goes, which is looked up as a staged row is.
+    #[tile_kernel]
+    pub fn looked_up_lengths(
+        len: &Tensor<i32, B>,
+        seq: &Tensor<i32, B>,
+        x: &Tensor<f32, B, L>,
+        y: &mut Tensor<f32, B>,
+    ) {
+        let b = program_tile(B);
+        let mut acc = zeros::<f32>([b]);
+        for p in tiles(L).below(load(len, [load(seq, [b])])) {
+            acc += sum(load(x, [b, p]), p);
+        }
+        store(y, [b], acc);
+    }
+
+    /// An element of the tensor whose rows are named, at the place of a row in the copy.
+    #[tile_kernel]
+    pub fn beside_rows(
+        x: &Tensor<f32, M, 4>,
+        t: &Tensor<i32, M>,
+        w: &Tensor<f32, 4>,
+        y: &mut Tensor<f32, M>,
+        z: &mut Tensor<f32, M>,
+    ) {
+        let i = program_tile(M);
+        let c = load(x, [i, 0]) * 2.0;
+        store(z, [i], c);
+        let mut acc = zeros::<f32>([i]);
+        for k in tiles(4) {
+            acc += sum(load(x, [load(t, [i]), k]) * load(w, [k]), k);
+        }
+        store(y, [i], acc + c);
+    }
+
     schedule! {
+        pub lengths_plain for looked_up_lengths { tile(b = 8, p = 8); bind(b -> thread.x); }
+        pub lengths_staged for looked_up_lengths { tile(b = 8, p = 8); stage(len at b: shared); bind(b -> thread.x); }
+        pub beside_plain for beside_rows { tile(i = 32, k = 4); bind(i -> thread.x); }
+        pub beside_staged for beside_rows {
+            tile(i = 32, k = 4);
+            stage(x at k: shared);
+            unroll(k.o);
+            unroll(k.t);
+            bind(i -> thread.x);
+        }
         pub pairs_plain for pairs { tile(i = 8, k = 4); bind(i -> thread.x); }
         pub pairs_rows for pairs { tile(i = 8, k = 4); stage(x, w at k: shared); pipeline(k, 2); bind(i -> thread.x); }
         pub tokens_plain for tokens<f32 | f16> { tile(r = 4, j = 2); bind(r -> thread.x); }
@@ -306,6 +351,42 @@ fn one_value_names_rows_of_two_tensors() {
         let dims = [("M", m), ("V", v), ("K", kk)];
         let case = Case::with(k::pairs::KERNEL, None, &dims, &[("at", places(m, v, 4))]);
         check::<k::pairs>(&case, &[&k::pairs_plain, &k::pairs_rows]);
+    }
+}
+
+#[test]
+fn limits_are_looked_up_as_before() {
+    // Rows of the last tile go to lengths of the first one.
+    let len = (0..24).map(|n| if n < 8 { 40.0 } else { 1.0 }).collect();
+    let seq = (0..24).map(|n| f64::from(23 - n)).collect();
+    let case = Case::with(
+        k::looked_up_lengths::KERNEL,
+        None,
+        &[("B", 24), ("L", 40)],
+        &[("len", len), ("seq", seq)],
+    );
+    check::<k::looked_up_lengths>(&case, &[&k::lengths_plain, &k::lengths_staged]);
+}
+
+#[test]
+fn a_row_of_a_copy_is_no_row_of_its_tensor() {
+    for m in [1, 40, 64] {
+        let case = Case::with(k::beside_rows::KERNEL, None, &[("M", m)], &[("t", places(m, m, 3))]);
+        check::<k::beside_rows>(&case, &[&k::beside_plain, &k::beside_staged]);
+    }
+}
+
+#[test]
+fn what_leads_outside_is_told_under_each_schedule() {
+    use tilewright::{Buffer, Device};
+    let device = Device::sim();
+    let buffer = |n: usize| Buffer::from_slice(&device, &vec![1.0f32; 5 * n], &[5, n]).unwrap();
+    let (x, w) = (buffer(8), buffer(8));
+    let at = Buffer::from_slice(&device, &[0, 9, 4], &[3]).unwrap();
+    for schedule in [&k::pairs_plain as &dyn AnySchedule, &k::pairs_rows] {
+        let mut y = Buffer::<f32>::zeros(&device, &[3]).unwrap();
+        let report = k::pairs(&x, &w, &at, &mut y).schedule_dyn(schedule).run().unwrap();
+        assert!(!report.outside.is_empty(), "{}", schedule.name());
     }
 }
 

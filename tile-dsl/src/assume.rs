@@ -321,11 +321,12 @@ fn indices(nest: &Nest, statements: &[Statement], kinds: &mut BTreeSet<Kind>) {
         for access in &accesses.all {
             let access = &nest.accesses[access.0 as usize];
             let name = &kernel.tensors[access.tensor.0 as usize].name;
-            for dim in 0..access.index.len() {
-                if bounded_by_extents(nest, access, dim, &loops) {
+            let forms = access.index.iter().enumerate();
+            let forms = forms.chain(access.gathered.iter().map(|(dim, gathered)| (*dim, &gathered.form)));
+            for (dim, index) in forms {
+                if bounded_by_extents(nest, (access, dim), index, &loops) {
                     continue;
                 }
-                let index = &access.index[dim];
                 let magnitudes = index.terms.iter().map(|(a, c)| (*a, c.saturating_abs()));
                 let size = Affine { terms: magnitudes.collect(), constant: index.constant.saturating_abs() };
                 let kind = Kind::Coordinates { name: name.clone(), reach: reach_of(nest, &size, &loops) };
@@ -361,8 +362,12 @@ pub(crate) fn indices_beyond(nest: &Nest) -> Vec<(String, i64)> {
 }
 
 /// Whether an index stays in 32 bits because the extents do: it is an axis, or inside its tensor, but for a little.
-fn bounded_by_extents(nest: &Nest, access: &Access, dim: usize, digits: &[Digit]) -> bool {
-    let index = &access.index[dim];
+fn bounded_by_extents(
+    nest: &Nest,
+    (access, dim): (&Access, usize),
+    index: &Affine,
+    digits: &[Digit],
+) -> bool {
     let beyond = index.terms.iter().map(|(axis, c)| match cover(nest, *axis, digits) {
         Cover::Multiple(of) => c.saturating_mul(of),
         Cover::Points(points) => c.saturating_mul(points),

@@ -203,7 +203,7 @@ impl Access {
     pub fn axes(&self) -> BTreeSet<AxisId> {
         let forms = self.index.iter().flat_map(|index| index.terms.keys());
         let combined = self.combines.iter().flat_map(|(_, axes)| axes);
-        let gathered = self.gathered.values().flat_map(|g| &g.axes);
+        let gathered = self.gathered.values().flat_map(|g| g.axes.iter().chain(g.form.terms.keys()));
         forms.chain(self.by.values().flatten()).chain(combined).chain(gathered).copied().collect()
     }
 }

@@ -6,6 +6,7 @@
 //! stage(v: shared)           the value v is held in shared memory
 //! stage(c: shared, tma)      a tensor map stores the tile of c that the CTA has collected
 //! ```
+//!
 //! Where values say what is read, `x[load(at, [i]), k]`, the copy has a row for each point of `i`, and whoever fills it looks the value up.
 //! The values are made of axes, numbers and loads of what the kernel does not change. Threads copy such rows, plain or by `cp_async`.
 //!

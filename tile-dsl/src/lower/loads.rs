@@ -34,6 +34,9 @@ pub(super) fn load_element(cx: &mut Cx<'_>, id: AccessId) -> Result<(Mem, Atom),
         let atom = load_staged(cx, id, &stage, dtype)?;
         return Ok((Mem::Shared(stage.buffer), atom));
     }
+    if !access.gathered.is_empty() {
+        return Err(LowerError::Malformed("what values say the place of is read beside its copy".into()));
+    }
     let place = gather::place(cx, id, &[])?;
     load_global(cx, id, place)
 }
@@ -231,6 +234,10 @@ pub(super) fn gather(cx: &mut Cx<'_>, id: AccessId, by: &[Atom]) -> Result<Atom,
 /// Element of a tensor, from the innermost stage of it or from global memory.
 pub(super) fn load(cx: &mut Cx<'_>, id: AccessId) -> Result<Atom, LowerError> {
     let access = &cx.view.nest.accesses[id.0 as usize];
+    if !access.gathered.is_empty() {
+        // A place in a copy is no point of the tensor.
+        return Ok(load_element(cx, id)?.1);
+    }
     let point = (access.tensor, access.index.iter().map(|i| cx.env.index(i)).collect());
     if let Some(known) = cx.build.emit.find_point(&point) {
         return Ok(known);

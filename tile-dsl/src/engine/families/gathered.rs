@@ -14,7 +14,7 @@ use crate::{
     diagnostic::Edit,
     index::{Affine, AxisId},
     machine::Via,
-    nest::{Access, AccessId, Digit, Expr, Frame, Gathered, Nest, Steps, Stmt, leaves},
+    nest::{Access, AccessId, Copy, Digit, Expr, Frame, Gathered, Nest, Steps, Stmt, leaves},
     tile::TensorId,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,16 +32,22 @@ struct Read {
 pub(crate) fn gathered(
     nest: &Nest,
     request: &Request<'_>,
-    tensor: TensorId,
+    new: &Copy,
     at: Digit,
 ) -> Result<Option<Nest>, Failure> {
+    let tensor = new.tensor;
+    let plain = read_plainly(nest, tensor, at);
+    if new.follows.is_some() && plain.is_some() {
+        // The name is that of forms.
+        return Ok(None);
+    }
     let reads = reads(nest, tensor, at);
     let Some(first) = reads.first() else { return Ok(None) };
     let name = request.buffer;
     let span = nest.access(first.access).span;
     let noted = |text: String| refuse(text).note(span, format!("`{name}` is read here"));
     let refused = |text: String| noted(text).edit(Edit::remove());
-    if let Some(plain) = read_plainly(nest, tensor, at) {
+    if let Some(plain) = plain {
         let text =
             format!("`{name}` is read where values say, and where they do not: one copy cannot hold both");
         return Err(refused(text).note(nest.access(plain).span, "no value says where this is"));
@@ -51,7 +57,11 @@ pub(crate) fn gathered(
             "values say where `{name}` is read: a tensor map copies boxes, and rows anywhere are none"
         );
         let by_threads = Request { via: Via::CpAsync, vector: Some(16), ..*request };
-        return Err(noted(text).edit(Edit::instead([by_threads.kind()])).edit(Edit::remove()));
+        let plain = Request { via: Via::Plain, vector: None, ..*request };
+        return Err(noted(text)
+            .edit(Edit::instead([by_threads.kind()]))
+            .edit(Edit::instead([plain.kind()]))
+            .edit(Edit::remove()));
     }
     for value in reads.iter().flat_map(|read| &read.by) {
         known_ahead(nest, name, value).map_err(&refused)?;
@@ -74,9 +84,8 @@ pub(crate) fn gathered(
         placed.entry(read.access).or_insert_with(|| new.clone());
         let agrees = |other: AccessId| placed.get(&other).is_none_or(|other| other.gathered == new.gathered);
         if !agrees(read.access) || !agrees(first.access) {
-            let text = format!(
-                "several values say where `{name}` is read: one copy cannot hold what all of them name"
-            );
+            let text =
+                format!("values say where `{name}` is read in several ways: one copy cannot hold them all");
             let failure = refused(text);
             return Err(match read.access == first.access {
                 true => failure,
@@ -175,11 +184,14 @@ fn row(
 /// The nest with other accesses in loops over a digit.
 fn with_places(nest: &Nest, at: Digit, placed: BTreeMap<AccessId, Access>) -> Nest {
     let mut new = nest.clone();
-    // What is read elsewhere stays as it is.
+    // What is read elsewhere stays as it is: by other statements, and where limits or places are looked up.
     let mut ids: BTreeMap<AccessId, AccessId> = BTreeMap::new();
+    let limits = nest.limits.values().flat_map(|limits| limits.from.iter().chain(&limits.to));
+    let places = nest.accesses.iter().flat_map(|access| access.gathered.values().map(|of| &of.value));
+    let beside: BTreeSet<AccessId> = limits.chain(places).flat_map(Expr::accesses).collect();
     for (old, access) in placed {
         let here = |path: &[Frame]| path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at));
-        let mut elsewhere = false;
+        let mut elsewhere = beside.contains(&old);
         leaves(&nest.body, &mut |path, leaf| {
             elsewhere |= !here(path) && leaf.leaf().expect("a leaf").1.accesses().contains(&old);
         });

@@ -28,7 +28,7 @@ pub(crate) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failur
 fn says_where(nest: &Nest, tensor: TensorId) -> Failure {
     let name = &nest.tensor(tensor).name;
     let text = format!(
-        "`{name}` says where another tensor is copied from: it is looked up where that copy is made, and is not copied itself"
+        "`{name}` says where a copy takes its elements: it is looked up where that copy is made, and is not copied itself"
     );
     refuse(text).edit(Edit::remove())
 }

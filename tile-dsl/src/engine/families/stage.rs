@@ -214,7 +214,7 @@ fn stage_tensor(
         span: request.span,
     };
     let named = |buffer: String| Request { buffer: &buffer, ..*request }.kind();
-    let placed = super::gathered::gathered(nest, request, tensor, at)?;
+    let placed = super::gathered::gathered(nest, request, &new, at)?;
     let nest = placed.as_ref().unwrap_or(nest);
     if !reads(&nest.body, nest, &new) {
         return Err(not_read(nest, name, &new, named));
