@@ -7,12 +7,14 @@ mod atomics;
 mod expr;
 mod limits;
 mod product;
+mod seed;
 #[cfg(test)]
 mod tests;
 mod types;
 mod values;
 
 pub use limits::multiplies_within_limits;
+pub use seed::{multiplies, random_kernel};
 pub use values::{Indexed, indexed};
 
 use tile_dsl::{
@@ -23,8 +25,8 @@ use tile_dsl::{
     op::{BinOp, RedOp},
     span::SpanId,
     tile::{
-        self, Axis, AxisKind, ElemType, Expr, ExprKind, Kernel, Limits, Scalar, ScalarId, Stmt, Tensor,
-        TensorId, Var, VarId,
+        Axis, AxisKind, ElemType, Expr, ExprKind, Kernel, Limits, Scalar, ScalarId, Stmt, Tensor, TensorId,
+        Var, VarId,
     },
 };
 
@@ -35,80 +37,6 @@ const AXES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
 
 const F32: ElemType = ElemType::Fixed(DType::F32);
 const I32: ElemType = ElemType::Fixed(DType::I32);
-
-/// Tells apart what is drawn for indices that are values.
-const VALUES: u64 = 0x76a1_0e5e_11d8_6c27;
-const ATOMICS: u64 = 0x5b07_66aa_913c_e4d1;
-const LIMITS: u64 = 0x39d2_6be8_f41c_7a05;
-const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
-
-/// Kernels that get limits, in percent.
-const LIMITED: usize = 30;
-
-/// Products with each of these, in percent.
-const GATHERED_ATOMIC_LIMITED: (usize, usize, usize) = (10, 8, 8);
-
-/// The first number that a seed gives decides what kind of kernel it is.
-const KINDS: usize = 24;
-
-/// Whether the kernel of a seed is made to multiply matrices, as atoms do.
-pub fn multiplies(seed: u64) -> bool {
-    Random::new(seed).below(KINDS) < 3
-}
-
-/// A random kernel that can be scheduled. Equal seeds give equal kernels.
-pub fn random_kernel(seed: u64) -> Kernel {
-    let mut random = Random::new(seed);
-    match random.below(KINDS) {
-        0 => return sometimes(product::chain_kernel(&mut random), seed, GATHERED_ATOMIC_LIMITED),
-        1 | 2 => return sometimes(product::product_kernel(&mut random), seed, GATHERED_ATOMIC_LIMITED),
-        _ => {}
-    }
-    loop {
-        let mut generator = Generator::new(&mut random);
-        generator.run();
-        let kernel = generator.kernel;
-        if tile::verify(&kernel).is_empty() && schedulable(&kernel) {
-            // Drawn apart: other kernels stay as they are.
-            let mut apart = Random::new(seed ^ VALUES);
-            let mut types = Random::new(seed ^ INTEGERS);
-            let whole = if types.below(3) == 0 { DType::U32 } else { DType::I32 };
-            let kernel = if apart.below(100) < 12 { values::of_integers(kernel, whole) } else { kernel };
-            // Of integers there are more ways.
-            let share = if kernel.tensors.iter().any(|t| values::is_integer(t.elem)) { 70 } else { 20 };
-            let kernel =
-                if apart.below(100) < share { values::with_values(kernel, &mut apart) } else { kernel };
-            let has_integers = kernel.tensors.iter().any(|t| values::is_integer(t.elem));
-            let kernel = sometimes_atomic(kernel, seed, if has_integers { 70 } else { 8 });
-            let kernel = match types.below(100) < if has_integers { 50 } else { 5 } {
-                true => types::with_types(kernel, &mut types),
-                false => kernel,
-            };
-            let kernel = if types.below(2) == 0 { types::with_order(kernel, &mut types) } else { kernel };
-            return sometimes_limited(kernel, seed, LIMITED);
-        }
-    }
-}
-
-/// With atomic stores in that share of kernels, in percent; drawn apart.
-fn sometimes_atomic(kernel: Kernel, seed: u64, share: usize) -> Kernel {
-    let mut random = Random::new(seed ^ ATOMICS);
-    if random.below(100) < share { atomics::with_atomics(kernel, &mut random) } else { kernel }
-}
-
-/// A product with indices that are values, with atomic stores and with limits in these shares: few, as most tensor-core schedules are
-/// for none of them.
-fn sometimes(kernel: Kernel, seed: u64, (gathered, atomic, limited): (usize, usize, usize)) -> Kernel {
-    let mut random = Random::new(seed ^ VALUES);
-    let kernel = if random.below(100) < gathered { values::with_values(kernel, &mut random) } else { kernel };
-    sometimes_limited(sometimes_atomic(kernel, seed, atomic), seed, limited)
-}
-
-/// With limits in that share of kernels, in percent; drawn apart.
-fn sometimes_limited(kernel: Kernel, seed: u64, share: usize) -> Kernel {
-    let mut random = Random::new(seed ^ LIMITS);
-    if random.below(100) < share { limits::with_limits(kernel, &mut random) } else { kernel }
-}
 
 fn schedulable(kernel: &Kernel) -> bool {
     let dtype = kernel.generic.as_ref().map(|_| DType::F32);

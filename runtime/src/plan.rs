@@ -296,7 +296,7 @@ impl Plan {
     }
 
     fn assume(&self, gaps: &Gaps) -> Rules {
-        let [first] = self.assumed(gaps, [VARIANTS[0]]);
+        let [first] = self.assumed(gaps, [Variant::Exact]);
         Rules { gaps: gaps.clone(), first, others: OnceLock::new() }
     }
 
@@ -315,10 +315,12 @@ impl Plan {
 
     /// What a variant assumes.
     fn rules_of<'r>(&self, rules: &'r Rules, variant: Variant) -> &'r Assumed {
-        let others = || rules.others.get_or_init(|| self.assumed(&rules.gaps, [VARIANTS[1], VARIANTS[2]]));
-        match VARIANTS.iter().position(|known| *known == variant) {
-            Some(0) | None => &rules.first,
-            Some(n) => &others()[n - 1],
+        let make = || self.assumed(&rules.gaps, [Variant::Aligned, Variant::General]);
+        let others = || rules.others.get_or_init(make);
+        match variant {
+            Variant::Exact => &rules.first,
+            Variant::Aligned => &others()[0],
+            Variant::General => &others()[1],
         }
     }
 

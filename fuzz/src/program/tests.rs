@@ -6,7 +6,7 @@ fn kernels_are_deterministic_and_read_back_as_printed() {
         let kernel = random_kernel(seed);
         assert_eq!(kernel, random_kernel(seed));
         let text = kernel.to_string();
-        let read = tile::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let read = tile_dsl::tile::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         assert_eq!(read.to_string(), text);
     }
 }

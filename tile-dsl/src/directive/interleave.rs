@@ -5,7 +5,13 @@
 //! interleave(k: copies(p))  copies for the stage ahead, around it, are issued in the first part p of its steps
 //! interleave(k: stores(p))  those that pass through registers are stored from the part p of its steps on
 //! ```
-//! What is not said stays as it is without the directive: `loads(3/8)`, `copies(1/4)`, `stores(1/2)` of whatever the loop has.
+//!
+//! | Not said | Stays, as without the directive |
+//! |---|---|
+//! | `loads` | `loads(3/8)` |
+//! | `copies` | `copies(1/4)` |
+//! | `stores` | `stores(1/2)` |
+//!
 //! Condition: parts are no more than the whole, and nothing is stored before it is loaded. Whether there are such accesses, and whether the computation is a straight line for them to stand
 //! in, the complete schedule shows (`engine::checks`). Source: Volkov and Demmel 2008, on prefetching into registers.
 //! Cost: none; what is loaded early is held longer.

@@ -99,6 +99,10 @@ fn unproduced(context: &Context<'_>, why: Unproduced) -> Option<Diagnostic> {
             let pipeline = Edit::put([directive::Pipeline { digit: digit_name, stages: 2 }]);
             at(Some(digit)).edits(copies.then_some(pipeline))
         }
+        // No tensor map copies rows anywhere.
+        Unproduced::NoMap(digit, copy) if !nest.copied_access(copy).gathered.is_empty() => at(Some(digit))
+            .note(nest.copy(copy).span, "values say where this takes its rows")
+            .edits([Edit::remove().remark("the threads that compute copy such rows")]),
         Unproduced::NoMap(digit, copy) => {
             let (buffer, name) = (nest.copy_name(copy), nest.digit_name(digit));
             at(Some(digit))

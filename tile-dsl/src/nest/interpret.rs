@@ -6,12 +6,13 @@
 //! backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
 //! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
 
+mod copies;
 mod indexed;
 mod modular;
 
 use super::{
-    AccessId, BoxDim, CopyId, Digit, Expr, LoopKind, Nest, Recurrence, Segment, Steps, Stmt, TileSize,
-    ValueId, in_place, own_loops,
+    AccessId, CopyId, Digit, Expr, LoopKind, Nest, Recurrence, Segment, Steps, Stmt, TileSize, ValueId,
+    in_place, own_loops,
 };
 use crate::{
     dtype::DType,
@@ -441,54 +442,6 @@ impl<'n, S: Neutral> Machine<'n, S> {
 
     fn poison(&self, what: &str, value: ValueId) -> InterpretError {
         InterpretError::Poison(format!("{what} `{}` at {:?}", self.nest.value(value).name, self.point))
-    }
-
-    /// Copies what the body of a stage reads, from the copy around it if there is one; zero outside the tensor.
-    fn fill(&mut self, copy: CopyId, body: &Stmt) -> Result<Buffer, InterpretError> {
-        let tensor = self.nest.copy(copy).tensor;
-        let access = self.nest.copied_access(copy);
-        let dims = self.boxes.entry((copy, std::ptr::from_ref(body))).or_insert_with(|| {
-            let dims = self.nest.footprint(copy, body);
-            // `low` has the constant in it already.
-            let dim = |(dim, index): (&BoxDim, &Affine)| Extent {
-                low: dim.low,
-                extent: dim.extent,
-                index: Index::of(index, 0),
-            };
-            dims.iter().zip(&access.index).map(dim).collect()
-        });
-        let dims = Rc::clone(dims);
-        let low: Vec<i64> = dims.iter().map(|dim| dim.low + dim.index.at(&self.point)).collect();
-        let extents = dims.iter().map(|dim| dim.extent.map(|n| n as i64)).collect::<Option<Vec<i64>>>();
-        let extents = extents.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))?;
-        let len = extents.iter().product::<i64>();
-        let mut data = Vec::with_capacity(len as usize);
-        let mut index = low.clone();
-        for _ in 0..len {
-            data.push(match self.buffer(access) {
-                Some(outer) => {
-                    let at = offset(&outer.extents, index.iter().zip(&outer.low).map(|(i, l)| i - l));
-                    outer.data[at.ok_or_else(|| {
-                        InterpretError::Poison(format!("a copy reads {index:?}, beside the copy around it"))
-                    })?]
-                }
-                None => {
-                    let Some(from) = self.copied_from(access, &index)? else {
-                        return Err(self.unknown(access));
-                    };
-                    let global = &self.tensors[usize::from(tensor.0)];
-                    offset(&global.shape, from.into_iter()).map_or(0.0, |o| global.data[o])
-                }
-            });
-            for d in (0..index.len()).rev() {
-                index[d] += 1;
-                if index[d] < low[d] + extents[d] {
-                    break;
-                }
-                index[d] = low[d];
-            }
-        }
-        Ok(Buffer { copy, units: self.units, lost: false, low, extents, data })
     }
 
     /// The innermost copy that an access is read from, if there is one.

@@ -9,7 +9,11 @@
 //! other than what is added to it does.
 //! Source: Triton's descriptor gather and the `cp.async` of paged attention kernels take rows likewise (Kwon et al. 2023, "PagedAttention").
 
-use super::{Failure, stage::Request, stage::refuse};
+use super::{
+    Failure,
+    reads::looked_up,
+    stage::{Request, refuse},
+};
 use crate::{
     diagnostic::Edit,
     index::{Affine, AxisId},
@@ -146,7 +150,7 @@ fn known_ahead(nest: &Nest, name: &str, value: &Expr) -> Result<(), String> {
                 problem = Some(format!("`{}` says where `{name}` is read, and the kernel stores to it", info.name));
             }
             if nest.copies.iter().any(|copy| copy.tensor == tensor) {
-                problem = Some(format!("`{}` says where `{name}` is copied from: it is looked up where the copy is made, and is not copied itself", info.name));
+                problem = Some(looked_up(nest, tensor));
             }
         }
         _ => {}

@@ -26,11 +26,15 @@ pub(crate) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failur
 
 /// What says where a copy takes its elements is looked up, by whoever fills it.
 fn says_where(nest: &Nest, tensor: TensorId) -> Failure {
+    refuse(looked_up(nest, tensor)).edit(Edit::remove())
+}
+
+/// Why such a tensor is not copied.
+pub(crate) fn looked_up(nest: &Nest, tensor: TensorId) -> String {
     let name = &nest.tensor(tensor).name;
-    let text = format!(
+    format!(
         "`{name}` says where a copy takes its elements: it is looked up where that copy is made, and is not copied itself"
-    );
-    refuse(text).edit(Edit::remove())
+    )
 }
 
 /// Nothing reads the tensor in the way that a copy is for: which ways there are. `named` is the directive of another copy.

@@ -1,7 +1,7 @@
 //! Accesses where values say, and stores.
 
-use super::{AccessId, Element, Expr, Index, InterpretError, Machine, Neutral, offset};
-use crate::{dtype::DType, nest::Access};
+use super::{AccessId, Element, Expr, InterpretError, Machine, Neutral, offset};
+use crate::dtype::DType;
 
 impl<S: Neutral> Machine<'_, S> {
     /// Stores an element where its condition holds.
@@ -44,38 +44,6 @@ impl<S: Neutral> Machine<'_, S> {
             index[*dim] = i64::from((index[*dim] as i32).wrapping_add(S::number(value) as i32));
         }
         Ok(Some(index))
-    }
-
-    /// From where a copy takes the element that it has at an index; `None` where a value that says so is poison. Nowhere, as outside of the
-    /// tensor, beyond the end of the axis of rows.
-    pub(super) fn copied_from(
-        &mut self,
-        access: &Access,
-        index: &[i64],
-    ) -> Result<Option<Vec<i64>>, InterpretError> {
-        let mut from = index.to_vec();
-        for (dim, gathered) in &access.gathered {
-            let row = gathered.row.map(|axis| usize::from(axis.0)).zip(access.row_of(*dim));
-            let here = row.map(|(row, counts)| std::mem::replace(&mut self.point[row], index[counts]));
-            let form = match row {
-                Some(_) => Index::of(&gathered.form, gathered.form.constant).at(&self.point),
-                None => index[*dim],
-            };
-            let value = self.expr(&gathered.value);
-            if let (Some((row, _)), Some(here)) = (row, here) {
-                self.point[row] = here;
-            }
-            let Some(value) = value?.0 else { return Ok(None) };
-            let beyond = row.is_some_and(|(row, counts)| index[counts] >= self.extents[row]);
-            from[*dim] =
-                if beyond { -1 } else { i64::from((form as i32).wrapping_add(S::number(value) as i32)) };
-        }
-        Ok(Some(from))
-    }
-
-    /// The error of a copy of which nothing says where it is.
-    pub(super) fn unknown(&self, access: &Access) -> InterpretError {
-        InterpretError::Poison(format!("what says where {} is", self.nest.print_access(access)))
     }
 
     /// An element where values say; zero outside.
