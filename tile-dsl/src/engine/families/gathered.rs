@@ -7,7 +7,7 @@
 //! Side conditions: the value is made of numbers, axes and loads of what nothing in the kernel changes, none of which is staged itself, so
 //! that it can be worked out wherever the copy is filled; all reads inside agree in it; it varies along at most one axis inside, and along no
 //! other than what is added to it does.
-//! Source: Triton's descriptor gather and the `cp.async` of paged attention kernels take rows likewise (Kwon et al. 2023, "PagedAttention").
+//! Source: pages found by a table (Kwon et al. 2023, "Efficient Memory Management for Large Language Model Serving with PagedAttention").
 
 use super::{
     Failure,
