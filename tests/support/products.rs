@@ -1,6 +1,7 @@
 //! Products of small matrices under one schedule, on one device: factors, launches that find nothing wrong, each element.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::sync::OnceLock;
 use tilewright::{AnySchedule, DType, Element, Error, LaunchReport, Variant, prelude::*};
 
 /// PTX of a schedule for an element type, without guards.
@@ -34,12 +35,13 @@ pub struct Factors {
     size: [usize; 3],
     a: Vec<f32>,
     b: Vec<f32>,
+    sums: OnceLock<Vec<f32>>,
 }
 
 impl Factors {
     /// Numbers by their count and a seed.
     pub fn new([m, n, k]: [usize; 3], numbers: impl Fn(usize, usize) -> Vec<f32>) -> Self {
-        Factors { size: [m, n, k], a: numbers(m * k, 1), b: numbers(k * n, 2) }
+        Factors { size: [m, n, k], a: numbers(m * k, 1), b: numbers(k * n, 2), sums: OnceLock::new() }
     }
 
     /// In another type, on a device.
@@ -65,9 +67,35 @@ impl Factors {
         (0..k).map(move |l| (self.a[i * k + l], self.b[l * n + j]))
     }
 
-    /// The sum itself, where it is exact.
+    /// The sum itself, where it is exact: a library adds in an order of its own.
     pub fn sum(&self, i: usize, j: usize) -> f32 {
-        self.pairs(i, j).map(|(a, b)| a * b).sum()
+        let [m, n, k] = self.size;
+        let sums = self.sums.get_or_init(|| {
+            let mut sums = vec![0.0; m * n];
+            let strides = |width: usize| (width as isize, 1);
+            let ((a, b, c), one) = ((strides(k), strides(n), strides(n)), 1.0);
+            // SAFETY: the three have M×K, K×N and M×N elements, row by row.
+            unsafe {
+                matrixmultiply::sgemm(
+                    m,
+                    k,
+                    n,
+                    one,
+                    self.a.as_ptr(),
+                    a.0,
+                    a.1,
+                    self.b.as_ptr(),
+                    b.0,
+                    b.1,
+                    0.0,
+                    sums.as_mut_ptr(),
+                    c.0,
+                    c.1,
+                );
+            }
+            sums
+        });
+        sums[i * n + j]
     }
 
     /// Runs a launch on a poisoned result; it finds nothing wrong, and each element is right.

@@ -11,8 +11,8 @@ mod indexed;
 mod modular;
 
 use super::{
-    AccessId, CopyId, Digit, Expr, LoopKind, Nest, Recurrence, Segment, Steps, Stmt, TileSize, ValueId,
-    in_place, own_loops,
+    Access, AccessId, CopyId, Digit, Expr, LoopKind, Nest, Recurrence, Segment, Steps, Stmt, TileSize,
+    ValueId, in_place, own_loops,
 };
 use crate::{
     dtype::DType,
@@ -124,12 +124,22 @@ struct Extent {
     index: Index,
 }
 
+/// What a copy is filled with.
+#[derive(Clone)]
+struct Filled<'n> {
+    /// An access that it serves.
+    access: &'n Access,
+    dims: Rc<[Extent]>,
+}
+
 struct Machine<'n, S> {
     nest: &'n Nest,
     /// The indices of each access.
     indices: Vec<Vec<Index>>,
-    /// The boxes of copies, by what they are filled for.
-    boxes: BTreeMap<(CopyId, *const Stmt), Rc<[Extent]>>,
+    /// By access, which copies serve it.
+    served: Vec<Vec<bool>>,
+    /// What copies are filled with, by what they are filled for.
+    filled: BTreeMap<(CopyId, *const Stmt), Filled<'n>>,
     shared: &'n Allocation,
     /// Whether buffers share bytes.
     overlaid: bool,
@@ -222,10 +232,13 @@ impl<'n, S: Neutral> Machine<'n, S> {
             .collect();
         let index = |i: &Affine| Index::of(i, i.constant);
         let indices = nest.accesses.iter().map(|a| a.index.iter().map(index).collect()).collect();
+        let served =
+            nest.accesses.iter().map(|a| nest.copies.iter().map(|c| c.serves(a)).collect()).collect();
         let mut machine = Machine::<S> {
             nest,
             indices,
-            boxes: BTreeMap::new(),
+            served,
+            filled: BTreeMap::new(),
             shared,
             overlaid: shared.overlaid(),
             units: 0,
@@ -445,16 +458,17 @@ impl<'n, S: Neutral> Machine<'n, S> {
     }
 
     /// The innermost copy that an access is read from, if there is one.
-    fn buffer(&self, access: &super::Access) -> Option<&Buffer> {
-        let of_tensor = &self.buffers[usize::from(access.tensor.0)];
-        of_tensor.iter().rev().find(|b| self.nest.copy(b.copy).serves(access))
+    fn buffer(&self, access: AccessId) -> Option<&Buffer> {
+        let of_tensor = &self.buffers[usize::from(self.nest.access(access).tensor.0)];
+        let served = &self.served[usize::from(access.0)];
+        of_tensor.iter().rev().find(|b| served[usize::from(b.copy.0)])
     }
 
     fn load(&self, access: AccessId) -> Result<(Element, DType), InterpretError> {
         let info = self.nest.access(access);
         let tensor = usize::from(info.tensor.0);
         let global = &self.tensors[tensor];
-        let element = match self.buffer(info) {
+        let element = match self.buffer(access) {
             Some(buffer) => {
                 let inner = self.index(access).zip(&buffer.low).map(|(i, l)| i - l);
                 let Some(at) = offset(&buffer.extents, inner) else {

@@ -1,37 +1,37 @@
 //! Copies: what they hold, and from where they take it.
 
-use super::{Buffer, Extent, Index, InterpretError, Machine, Neutral, offset};
+use super::{Buffer, Extent, Filled, Index, InterpretError, Machine, Neutral, offset};
 use crate::{
     index::Affine,
     nest::{Access, BoxDim, CopyId, Stmt},
 };
-use std::rc::Rc;
 
 impl<S: Neutral> Machine<'_, S> {
     /// Copies what the body of a stage reads, from the copy around it if there is one; zero outside the tensor.
     pub(super) fn fill(&mut self, copy: CopyId, body: &Stmt) -> Result<Buffer, InterpretError> {
         let nest = self.nest;
         let tensor = usize::from(nest.copy(copy).tensor.0);
-        let access = nest.copied_access(copy);
-        let dims = self.boxes.entry((copy, std::ptr::from_ref(body))).or_insert_with(|| {
-            let dims = nest.footprint(copy, body);
+        let filled = self.filled.entry((copy, std::ptr::from_ref(body))).or_insert_with(|| {
+            let (dims, access) = (nest.footprint(copy, body), nest.copied_access(copy));
             // `low` has the constant in it already.
             let dim = |(dim, index): (&BoxDim, &Affine)| Extent {
                 low: dim.low,
                 extent: dim.extent,
                 index: Index::of(index, 0),
             };
-            dims.iter().zip(&access.index).map(dim).collect()
+            Filled { access, dims: dims.iter().zip(&access.index).map(dim).collect() }
         });
-        let dims = Rc::clone(dims);
+        let Filled { access, dims } = filled.clone();
         let low: Vec<i64> = dims.iter().map(|dim| dim.low + dim.index.at(&self.point)).collect();
         let extents = dims.iter().map(|dim| dim.extent.map(|n| n as i64)).collect::<Option<Vec<i64>>>();
         let extents = extents.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))?;
         let len = extents.iter().product::<i64>();
         let mut data = Vec::with_capacity(len as usize);
         let (mut index, mut from) = (low.clone(), low.clone());
+        // What values name is looked up at points of its own: the copy around this one is the same for all.
+        let outer = self.buffers[tensor].iter().rposition(|b| nest.copy(b.copy).serves(access));
         for _ in 0..len {
-            data.push(match self.buffer(access) {
+            data.push(match outer.map(|at| &self.buffers[tensor][at]) {
                 Some(outer) => {
                     let at = offset(&outer.extents, index.iter().zip(&outer.low).map(|(i, l)| i - l));
                     outer.data[at.ok_or_else(|| {
