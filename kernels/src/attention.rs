@@ -1,11 +1,11 @@
 //! Attention.
 
 use crate::{
-    choose, enqueue,
+    Queue, choose, enqueue,
     forms::{Form, same, seen, seen_mut},
     kernels,
 };
-use tilewright::{Buffer, Error, Float, Stream};
+use tilewright::{Buffer, Error, Float};
 
 /// The longest head.
 const LONGEST: usize = 128;
@@ -39,7 +39,7 @@ const LONGEST: usize = 128;
 /// # }
 /// ```
 pub fn attention<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     q: &Buffer<T>,
     k: &Buffer<T>,
     v: &Buffer<T>,
@@ -75,7 +75,7 @@ pub fn attention<T: Float>(
     let n = k.shape().get(2).copied().unwrap_or(0);
     let parts = choose::parts(b.saturating_mul(g), n);
     if m == 1 && parts > 1 {
-        return decode(stream, [q, k, v], scale, o, [b, g, parts, shared, n, d]);
+        return decode(on, [q, k, v], scale, o, [b, g, parts, shared, n, d]);
     }
     // One query sees all keys: heads that share keys are rows of one tile then.
     let (shared, rows, causal) = if m == 1 { (1, shared, false) } else { (shared, m, causal) };
@@ -83,14 +83,14 @@ pub fn attention<T: Float>(
     let (q, mut o) = (seen(q, &shape)?, seen_mut(o, &shape)?);
     let [full, limited] = choose::attention(T::DTYPE, d);
     match causal {
-        false => enqueue(kernels::attention::attention(&q, k, v, &mut o, scale), full, stream),
-        true => enqueue(kernels::attention::causal_attention(&q, k, v, &mut o, scale), limited, stream),
+        false => enqueue(kernels::attention::attention(&q, k, v, &mut o, scale), full, on),
+        true => enqueue(kernels::attention::causal_attention(&q, k, v, &mut o, scale), limited, on),
     }
 }
 
 /// One query a head: several CTAs take a part of the keys each, and a second launch joins what they have.
 fn decode<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     [q, k, v]: [&Buffer<T>; 3],
     scale: f32,
     o: &mut Buffer<T>,
@@ -100,7 +100,7 @@ fn decode<T: Float>(
     let keys = n.div_ceil(parts).next_multiple_of(32);
     let parts = n.div_ceil(keys);
     let rows = b * g * parts * r;
-    let mut scratch = Buffer::<f32>::zeros(stream.device(), &[rows * (d + 2)])?;
+    let mut scratch = Buffer::<f32>::uninit(on.device(), &[rows * (d + 2)])?;
     let (mut sums, mut rest) = scratch.split_at_mut(0, rows * d)?;
     let (mut most, mut total) = rest.split_at_mut(0, rows)?;
     let mut sums = sums.reshaped_mut(&[b, g, parts, r, d])?;
@@ -111,6 +111,6 @@ fn decode<T: Float>(
     // As many keys as there are fit an `i32`: the launch checks that.
     let keys = i32::try_from(keys).unwrap_or(i32::MAX);
     let launch = kernels::decode::attention_parts(&q, k, v, &mut most, &mut total, &mut sums, keys, scale);
-    enqueue(launch, first, stream)?;
-    enqueue(kernels::decode::attention_joined(&most, &total, &sums, &mut o), second, stream)
+    enqueue(launch, first, on)?;
+    enqueue(kernels::decode::attention_joined(&most, &total, &sums, &mut o), second, on)
 }

@@ -5,6 +5,7 @@
 //! | rows of up to 1024 elements are a warp's, of up to 8192 a CTA's registers'; longer ones are read again | a row is read once where registers hold it |
 //! | eight elements a thread for types of 16 bits, four for f32 | 16 bytes an instruction |
 //! | up to 8 rows of x, in f32 up to 16: a warp a row of the weight | such a product is limited by the bytes of the weight |
+//! | the same rows behind a norm: each warp works the norm out again | x comes from L2, and a launch costs more |
 //! | up to 64 rows, and other products of few tiles: flat tiles, and several CTAs for the depth of one | tiles of 128 by 128 would leave most multiprocessors idle |
 //! | one query and more than 512 keys: parts of the keys | a head of keys alone would be one CTA |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
@@ -131,21 +132,89 @@ pub fn adamw() -> Chosen {
     &adamw::four
 }
 
-/// For [`crate::linear`]: rows of x and of the weight, and their length. The first is for the layer without a bias, the second for that
-/// with one.
-pub fn linear(device: &Device, dtype: DType, [m, n, k]: [usize; 3]) -> [Chosen; 2] {
+/// How a matrix product runs.
+enum Product {
+    Row,
+    Rows,
+    TiledSplit,
+    Tiled,
+    Flat,
+    Wgmma,
+    Mma,
+}
+
+/// Of rows of x and of the weight, and their length.
+fn product(device: &Device, dtype: DType, [m, n, k]: [usize; 3]) -> Product {
     // A tensor map takes rows of whole 16 bytes; others would be copied first.
     let hopper = device.sm().is_none_or(|sm| sm == 90) && k.is_multiple_of(8);
     let tiles = |columns: usize| m.div_ceil(128).saturating_mul(n.div_ceil(columns));
     match m {
-        0 | 1 => [&linear::row, &linear::row_bias],
-        _ if m <= FEW_ROWS[usize::from(half(dtype))] => [&linear::rows, &linear::rows_bias],
-        _ if !half(dtype) && tiles(128) < HALF => [&linear::tiled_split, &linear::tiled_split_bias],
-        _ if !half(dtype) => [&linear::tiled, &linear::tiled_bias],
-        _ if m <= FLAT || tiles(128) < HALF => [&linear::mma_flat, &linear::mma_flat_bias],
-        _ if hopper && tiles(256) >= MOST => [&linear::wgmma, &linear::wgmma_bias],
-        _ => [&linear::mma, &linear::mma_bias],
+        0 | 1 => Product::Row,
+        _ if few(dtype, m) => Product::Rows,
+        _ if !half(dtype) && tiles(128) < HALF => Product::TiledSplit,
+        _ if !half(dtype) => Product::Tiled,
+        _ if m <= FLAT || tiles(128) < HALF => Product::Flat,
+        _ if hopper && tiles(256) >= MOST => Product::Wgmma,
+        _ => Product::Mma,
     }
+}
+
+/// For [`crate::linear`]: rows of x and of the weight, and their length. The first is for the layer without a bias, the second for that
+/// with one.
+pub fn linear(device: &Device, dtype: DType, size: [usize; 3]) -> [Chosen; 2] {
+    match product(device, dtype, size) {
+        Product::Row => [&linear::row, &linear::row_bias],
+        Product::Rows => [&linear::rows, &linear::rows_bias],
+        Product::TiledSplit => [&linear::tiled_split, &linear::tiled_split_bias],
+        Product::Tiled => [&linear::tiled, &linear::tiled_bias],
+        Product::Flat => [&linear::mma_flat, &linear::mma_flat_bias],
+        Product::Wgmma => [&linear::wgmma, &linear::wgmma_bias],
+        Product::Mma => [&linear::mma, &linear::mma_bias],
+    }
+}
+
+/// Whether a linear layer runs a warp a row of the weight: so many rows of x.
+fn few(dtype: DType, m: usize) -> bool {
+    m <= FEW_ROWS[usize::from(half(dtype))]
+}
+
+/// For [`crate::norm_linear`]: rows of x. `None` where the norm is a launch of its own.
+pub fn norm_linear(dtype: DType, m: usize) -> Option<Chosen> {
+    match m {
+        0 | 1 => Some(wide(dtype, &fused::norm_row, &fused::norm_row_wide)),
+        _ => few(dtype, m).then_some(&fused::norm_rows),
+    }
+}
+
+/// For [`crate::norm_swiglu`]: rows of x. `None` where norm, products and gate are launches of their own.
+pub fn norm_swiglu(dtype: DType, m: usize) -> Option<Chosen> {
+    match m {
+        0 | 1 => Some(wide(dtype, &fused::swiglu_row, &fused::swiglu_row_wide)),
+        _ => few(dtype, m).then_some(&fused::swiglu_rows),
+    }
+}
+
+/// For [`crate::linear_add`]: rows of x and of the weight, and their length.
+pub fn linear_add(device: &Device, dtype: DType, size: [usize; 3]) -> Chosen {
+    match product(device, dtype, size) {
+        Product::Row => wide(dtype, &fused::add_row, &fused::add_row_wide),
+        Product::Rows => &fused::add_rows,
+        Product::TiledSplit => &fused::add_tiled_split,
+        Product::Tiled => &fused::add_tiled,
+        Product::Flat => &fused::add_mma_flat,
+        Product::Wgmma => &fused::add_wgmma,
+        Product::Mma => &fused::add_mma,
+    }
+}
+
+/// For [`crate::rope_append`].
+pub fn rope_append() -> Chosen {
+    &heads::halves
+}
+
+/// For [`crate::merge_heads`].
+pub fn merge_heads(dtype: DType) -> Chosen {
+    wide(dtype, &heads::merge_4, &heads::merge_8)
 }
 
 /// For [`crate::attention`]: heads of so many elements. The first is for attention to all keys, the second for the causal one.

@@ -1,16 +1,17 @@
 //! Functions of elements.
 
 use crate::{
+    Queue,
     choose::{self, Chosen},
     enqueue,
     forms::{Form, elements, seen, seen_mut},
     kernels::{gated, pointwise},
 };
-use tilewright::{Buffer, Error, Float, Kernel, Launch, Stream};
+use tilewright::{Buffer, Error, Float, Kernel, Launch};
 
 /// One tensor to one.
 fn one<T: Float, K: Kernel>(
-    stream: &Stream,
+    on: &impl Queue,
     kernel: impl for<'a> FnOnce(&'a Buffer<T>, &'a mut Buffer<T>) -> Launch<'a, K>,
     schedule: Chosen,
     x: &Buffer<T>,
@@ -18,7 +19,7 @@ fn one<T: Float, K: Kernel>(
 ) -> Result<(), Error> {
     let shape = elements([Form::of("x", x), Form::of("y", y)])?;
     let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
-    enqueue(kernel(&x, &mut y), schedule, stream)
+    enqueue(kernel(&x, &mut y), schedule, on)
 }
 
 /// Sigmoid linear unit: `y = x · sigmoid(x)`, also called swish.
@@ -37,8 +38,8 @@ fn one<T: Float, K: Kernel>(
 /// # Ok(())
 /// # }
 /// ```
-pub fn silu<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
-    one(stream, pointwise::silu, choose::silu(T::DTYPE), x, y)
+pub fn silu<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
+    one(on, pointwise::silu, choose::silu(T::DTYPE), x, y)
 }
 
 /// Gaussian error linear unit: `y = x · (1 + erf(x / √2)) / 2`.
@@ -59,8 +60,8 @@ pub fn silu<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) -> Resu
 /// # Ok(())
 /// # }
 /// ```
-pub fn gelu<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
-    one(stream, pointwise::gelu, choose::gelu(T::DTYPE), x, y)
+pub fn gelu<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
+    one(on, pointwise::gelu, choose::gelu(T::DTYPE), x, y)
 }
 
 /// The approximation of [`gelu`] by the hyperbolic tangent: `y = x · (1 + tanh(√(2/π) · (x + 0.044715·x³))) / 2`.
@@ -81,8 +82,8 @@ pub fn gelu<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) -> Resu
 /// # Ok(())
 /// # }
 /// ```
-pub fn gelu_tanh<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
-    one(stream, pointwise::gelu_tanh, choose::gelu_tanh(T::DTYPE), x, y)
+pub fn gelu_tanh<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
+    one(on, pointwise::gelu_tanh, choose::gelu_tanh(T::DTYPE), x, y)
 }
 
 /// Gated unit of feed-forward layers: `y = silu(gate) · up`.
@@ -105,14 +106,14 @@ pub fn gelu_tanh<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) ->
 /// # }
 /// ```
 pub fn swiglu<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     gate: &Buffer<T>,
     up: &Buffer<T>,
     y: &mut Buffer<T>,
 ) -> Result<(), Error> {
     let shape = elements([Form::of("gate", gate), Form::of("up", up), Form::of("y", y)])?;
     let (gate, up, mut y) = (seen(gate, &shape)?, seen(up, &shape)?, seen_mut(y, &shape)?);
-    enqueue(gated::swiglu(&gate, &up, &mut y), choose::swiglu(T::DTYPE), stream)
+    enqueue(gated::swiglu(&gate, &up, &mut y), choose::swiglu(T::DTYPE), on)
 }
 
 /// The sum of two tensors, such as a layer's result and what went around it: `z = x + y`.
@@ -131,8 +132,8 @@ pub fn swiglu<T: Float>(
 /// # Ok(())
 /// # }
 /// ```
-pub fn add<T: Float>(stream: &Stream, x: &Buffer<T>, y: &Buffer<T>, z: &mut Buffer<T>) -> Result<(), Error> {
+pub fn add<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &Buffer<T>, z: &mut Buffer<T>) -> Result<(), Error> {
     let shape = elements([Form::of("x", x), Form::of("y", y), Form::of("z", z)])?;
     let (x, y, mut z) = (seen(x, &shape)?, seen(y, &shape)?, seen_mut(z, &shape)?);
-    enqueue(gated::add(&x, &y, &mut z), choose::add(T::DTYPE), stream)
+    enqueue(gated::add(&x, &y, &mut z), choose::add(T::DTYPE), on)
 }

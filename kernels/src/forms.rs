@@ -76,12 +76,29 @@ pub(crate) fn elements<const N: usize>(forms: [Form<'_>; N]) -> Result<[usize; 2
     })
 }
 
+/// Sizes M, N and K of a product: rows of x and y, and what is in a row of y and of x.
+///
+/// # Errors
+/// [`Error::Shape`].
+pub(crate) fn product(x: Form<'_>, y: Form<'_>) -> Result<[usize; 3], Error> {
+    x.row_major()?;
+    y.row_major()?;
+    let ([m, k], [out, n]) = (split(x.shape), split(y.shape));
+    if x.shape.len() != y.shape.len() || m != out {
+        return Err(Error::Shape(format!(
+            "shapes disagree: `{}` has shape {:?}, and `{}` has shape {:?}; all but the last dimension are the same",
+            y.name, y.shape, x.name, x.shape
+        )));
+    }
+    Ok([m, n, k])
+}
+
 fn split(shape: &[usize]) -> [usize; 2] {
     let (length, outer) = shape.split_last().unwrap_or((&1, &[]));
     [outer.iter().product(), *length]
 }
 
-/// A tensor under another shape; as it is, gaps and all, if it has this one.
+/// A tensor under another shape, gaps and all where that can be.
 ///
 /// # Errors
 /// [`Error::Gaps`].

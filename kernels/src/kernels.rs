@@ -27,8 +27,10 @@ pub mod adamw;
 pub mod attention;
 pub mod decode;
 pub mod embedding;
+pub mod fused;
 pub mod gated;
 pub mod greedy;
+pub mod heads;
 pub mod kv_append;
 pub mod linear;
 pub mod loss;
@@ -43,13 +45,15 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 13] = [
+pub const ALL: [Group; 15] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
     decode::SCHEDULES,
     embedding::SCHEDULES,
+    fused::SCHEDULES,
     gated::SCHEDULES,
     greedy::SCHEDULES,
+    heads::SCHEDULES,
     kv_append::SCHEDULES,
     linear::SCHEDULES,
     loss::SCHEDULES,
@@ -64,6 +68,7 @@ fn gaps(kernel: &str) -> &'static [&'static str] {
     match kernel {
         "rope" => &["a", "b"],
         "swiglu" => &["gate", "up"],
+        "rope_append" => &["qa", "qb", "ka", "kb", "va", "vb", "q_a", "q_b", "k_a", "k_b", "v_a", "v_b"],
         "attention" | "causal_attention" | "attention_parts" => &["k", "v"],
         _ => &[],
     }

@@ -20,8 +20,9 @@
 //!
 //! | For | Functions |
 //! |---|---|
-//! | tokens and caches | [`embedding`], [`kv_append`], [`rope`], [`rope_interleaved`] |
-//! | layers | [`linear`], [`attention`], [`rms_norm`], [`layer_norm`], [`softmax`] |
+//! | tokens and caches | [`embedding`], [`kv_append`], [`rope`], [`rope_interleaved`], [`rope_append`] |
+//! | layers | [`linear`], [`attention`], [`rms_norm`], [`layer_norm`], [`softmax`], [`merge_heads`] |
+//! | layers, fused | [`norm_linear`], [`norm_swiglu`], [`linear_add`] |
 //! | elements | [`swiglu`], [`silu`], [`gelu`], [`gelu_tanh`], [`add`] |
 //! | the ends of a model | [`argmax`], [`cross_entropy`], [`adamw`] |
 //!
@@ -31,8 +32,8 @@
 //! |---|---|
 //! | elements | `T` is `f32`, `f16` or `bf16`; all arithmetic is in `f32`, and is rounded once to `T` |
 //! | sizes | any, also zero, odd, and no multiple of a tile |
-//! | tensors | row-major; the last dimension is contiguous. A view with gaps passes where its rank is that of the text |
-//! | order | a call queues a launch on the stream and returns; attention to many keys may queue two. Reading a buffer waits for what writes it |
+//! | tensors | row-major; the last dimension is contiguous. A view with gaps passes where its rank is that of the text, or its rows are equally far apart |
+//! | order | a call queues its launches on a stream and returns, or adds them to a graph: [`Queue`]. Reading a buffer waits for what writes it |
 //! | schedules | [`choose`] has one by type, target and size |
 //! | results | the same bits in every run on one device |
 //!
@@ -43,7 +44,7 @@
 //! | Error | When |
 //! |---|---|
 //! | [`Error::Shape`], [`Error::Rank`] | shapes do not fit together; the message names the tensors |
-//! | [`Error::Gaps`] | a view has gaps, and another rank than the text says |
+//! | [`Error::Gaps`] | a view has gaps, another rank than the text says, and rows that are not equally far apart |
 //! | [`Error::LayoutMismatch`], [`Error::Shape`] | a tensor is column-major |
 //! | [`Error::DTypeNotAdmitted`] | the elements are `f8` |
 //! | [`Error::DeviceMismatch`], [`Error::StreamMismatch`] | buffers and stream are of several devices |
@@ -63,28 +64,34 @@ mod attention;
 pub mod choose;
 mod elements;
 mod forms;
+mod fused;
+mod heads;
 pub mod kernels;
 mod linear;
+mod queue;
 mod rows;
 mod tokens;
 mod train;
 
 pub use attention::attention;
 pub use elements::{add, gelu, gelu_tanh, silu, swiglu};
+pub use fused::{linear_add, norm_linear, norm_swiglu};
+pub use heads::{merge_heads, rope_append};
 pub use linear::linear;
+pub use queue::Queue;
 pub use rows::{argmax, layer_norm, rms_norm, softmax};
 pub use tokens::{embedding, kv_append, rope, rope_interleaved};
 pub use train::{AdamW, adamw, cross_entropy};
 
-use tilewright::{AnySchedule, Error, Kernel, Launch, Stream};
+use tilewright::{AnySchedule, Error, Kernel, Launch};
 
 /// Queues a launch. What the simulator finds is an error.
 fn enqueue<K: Kernel>(
     launch: Launch<'_, K>,
     schedule: &dyn AnySchedule,
-    stream: &Stream,
+    on: &impl Queue,
 ) -> Result<(), Error> {
-    let launched = launch.schedule_dyn(schedule).enqueue(stream)?;
+    let launched = on.put(launch.schedule_dyn(schedule))?;
     match launched.simulated.iter().flat_map(|ran| &ran.findings).next() {
         None => Ok(()),
         Some(finding) => Err(Error::Arguments { kernel: K::NAME.into(), what: finding.to_string() }),

@@ -1,11 +1,11 @@
 //! Linear layers.
 
 use crate::{
-    choose, enqueue,
-    forms::{Form, rows, seen, seen_mut},
+    Queue, choose, enqueue,
+    forms::{Form, product, seen, seen_mut},
     kernels,
 };
-use tilewright::{Buffer, Error, Float, Stream};
+use tilewright::{Buffer, Error, Float};
 
 /// A linear layer: `y = x·weightᵀ + bias`, accumulated in `f32`.
 ///
@@ -32,24 +32,17 @@ use tilewright::{Buffer, Error, Float, Stream};
 /// # }
 /// ```
 pub fn linear<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     x: &Buffer<T>,
     weight: &Buffer<T>,
     bias: Option<&Buffer<T>>,
     y: &mut Buffer<T>,
 ) -> Result<(), Error> {
-    let ([m, k], [out, n]) = (rows([Form::of("x", x)])?, rows([Form::of("y", y)])?);
-    if x.shape().len() != y.shape().len() || m != out {
-        return Err(Error::Shape(format!(
-            "shapes disagree: `y` has shape {:?}, and `x` has shape {:?}; all but the last dimension are the same",
-            y.shape(),
-            x.shape()
-        )));
-    }
+    let [m, n, k] = product(Form::of("x", x), Form::of("y", y))?;
     let (x, mut y) = (seen(x, &[m, k])?, seen_mut(y, &[m, n])?);
-    let [bare, biased] = choose::linear(stream.device(), T::DTYPE, [m, n, k]);
+    let [bare, biased] = choose::linear(on.device(), T::DTYPE, [m, n, k]);
     match bias {
-        None => enqueue(kernels::linear::linear(&x, weight, &mut y), bare, stream),
-        Some(bias) => enqueue(kernels::linear::linear_bias(&x, weight, bias, &mut y), biased, stream),
+        None => enqueue(kernels::linear::linear(&x, weight, &mut y), bare, on),
+        Some(bias) => enqueue(kernels::linear::linear_bias(&x, weight, bias, &mut y), biased, on),
     }
 }

@@ -1,11 +1,11 @@
 //! Functions of rows: what a row becomes depends on all of it.
 
 use crate::{
-    choose, enqueue,
+    Queue, choose, enqueue,
     forms::{Form, rows, seen, seen_mut},
     kernels,
 };
-use tilewright::{Buffer, Error, Float, Stream};
+use tilewright::{Buffer, Error, Float};
 
 /// Root mean square normalisation: `y = x / sqrt(mean(x²) + eps) · weight`, for each row.
 ///
@@ -27,7 +27,7 @@ use tilewright::{Buffer, Error, Float, Stream};
 /// # }
 /// ```
 pub fn rms_norm<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     x: &Buffer<T>,
     weight: &Buffer<T>,
     eps: f32,
@@ -35,7 +35,7 @@ pub fn rms_norm<T: Float>(
 ) -> Result<(), Error> {
     let shape = rows([Form::of("x", x), Form::of("y", y)])?;
     let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
-    enqueue(kernels::norm::rms_norm(&x, weight, &mut y, eps), choose::rms_norm(shape[1]), stream)
+    enqueue(kernels::norm::rms_norm(&x, weight, &mut y, eps), choose::rms_norm(shape[1]), on)
 }
 
 /// Layer normalisation: `y = (x − mean) / sqrt(variance + eps) · weight + bias`, for each row.
@@ -59,7 +59,7 @@ pub fn rms_norm<T: Float>(
 /// # }
 /// ```
 pub fn layer_norm<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     x: &Buffer<T>,
     weight: &Buffer<T>,
     bias: &Buffer<T>,
@@ -69,7 +69,7 @@ pub fn layer_norm<T: Float>(
     let shape = rows([Form::of("x", x), Form::of("y", y)])?;
     let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
     let launch = kernels::norm::layer_norm(&x, weight, bias, &mut y, eps);
-    enqueue(launch, choose::layer_norm(shape[1]), stream)
+    enqueue(launch, choose::layer_norm(shape[1]), on)
 }
 
 /// Softmax of each row: `y = exp(x − max) / sum(exp(x − max))`.
@@ -91,10 +91,10 @@ pub fn layer_norm<T: Float>(
 /// # Ok(())
 /// # }
 /// ```
-pub fn softmax<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
+pub fn softmax<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<T>) -> Result<(), Error> {
     let shape = rows([Form::of("x", x), Form::of("y", y)])?;
     let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
-    enqueue(kernels::softmax::softmax(&x, &mut y), choose::softmax(shape[1]), stream)
+    enqueue(kernels::softmax::softmax(&x, &mut y), choose::softmax(shape[1]), on)
 }
 
 /// Where the greatest element of each row is: greedy sampling of logits.
@@ -117,6 +117,6 @@ pub fn softmax<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<T>) -> R
 /// # Ok(())
 /// # }
 /// ```
-pub fn argmax<T: Float>(stream: &Stream, x: &Buffer<T>, y: &mut Buffer<i32>) -> Result<(), Error> {
-    enqueue(kernels::greedy::greedy(x, y), choose::argmax(), stream)
+pub fn argmax<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<i32>) -> Result<(), Error> {
+    enqueue(kernels::greedy::greedy(x, y), choose::argmax(), on)
 }

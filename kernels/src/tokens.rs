@@ -1,7 +1,7 @@
 //! Tokens on their way in: rows of tables, places in caches, angles of positions.
 
-use crate::{choose, enqueue, kernels};
-use tilewright::{Buffer, Error, Float, Stream};
+use crate::{Queue, choose, enqueue, kernels};
+use tilewright::{Buffer, Error, Float};
 
 /// Rows of a table: `y[s] = table[ids[s]]`.
 ///
@@ -24,13 +24,13 @@ use tilewright::{Buffer, Error, Float, Stream};
 /// # }
 /// ```
 pub fn embedding<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     ids: &Buffer<i32>,
     table: &Buffer<T>,
     y: &mut Buffer<T>,
 ) -> Result<(), Error> {
     let rows = ids.shape().iter().product();
-    enqueue(kernels::embedding::embedding(ids, table, y), choose::embedding(T::DTYPE, rows), stream)
+    enqueue(kernels::embedding::embedding(ids, table, y), choose::embedding(T::DTYPE, rows), on)
 }
 
 /// Puts keys and values of new tokens into caches: `k_cache[slot[s]] = k[s]`, and the same of v.
@@ -57,7 +57,7 @@ pub fn embedding<T: Float>(
 /// # }
 /// ```
 pub fn kv_append<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     k: &Buffer<T>,
     v: &Buffer<T>,
     slot: &Buffer<i32>,
@@ -65,7 +65,7 @@ pub fn kv_append<T: Float>(
     v_cache: &mut Buffer<T>,
 ) -> Result<(), Error> {
     let launch = kernels::kv_append::kv_append(k, v, slot, k_cache, v_cache);
-    enqueue(launch, choose::kv_append(T::DTYPE), stream)
+    enqueue(launch, choose::kv_append(T::DTYPE), on)
 }
 
 /// Rotary position embedding of halves, in place: element d of a head makes a pair with element d + D, as in GPT-NeoX and Llama's
@@ -92,7 +92,7 @@ pub fn kv_append<T: Float>(
 /// # }
 /// ```
 pub fn rope<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     position: &Buffer<i32>,
     cos: &Buffer<f32>,
     sin: &Buffer<f32>,
@@ -107,7 +107,7 @@ pub fn rope<T: Float>(
         }
     };
     let (mut a, mut b) = x.split_at_mut(2, half)?;
-    enqueue(kernels::rope::rope(position, cos, sin, &mut a, &mut b), choose::rope(), stream)
+    enqueue(kernels::rope::rope(position, cos, sin, &mut a, &mut b), choose::rope(), on)
 }
 
 /// Rotary position embedding of neighbours, in place: element 2·d of a head makes a pair with element 2·d + 1, as in GPT-J and
@@ -126,11 +126,11 @@ pub fn rope<T: Float>(
 /// # }
 /// ```
 pub fn rope_interleaved<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     position: &Buffer<i32>,
     cos: &Buffer<f32>,
     sin: &Buffer<f32>,
     x: &mut Buffer<T>,
 ) -> Result<(), Error> {
-    enqueue(kernels::rope::rope_interleaved(position, cos, sin, x), choose::rope_interleaved(), stream)
+    enqueue(kernels::rope::rope_interleaved(position, cos, sin, x), choose::rope_interleaved(), on)
 }

@@ -1,11 +1,11 @@
 //! What training has at the end of a step: the loss, and the step itself.
 
 use crate::{
-    choose, enqueue,
+    Queue, choose, enqueue,
     forms::{Form, elements, seen, seen_mut},
     kernels,
 };
-use tilewright::{Buffer, Error, Float, Stream};
+use tilewright::{Buffer, Error, Float};
 
 /// Cross-entropy of each row of logits with its label: `loss[s] = log(sum(exp(x[s]))) − x[s, label[s]]`.
 ///
@@ -30,14 +30,14 @@ use tilewright::{Buffer, Error, Float, Stream};
 /// # }
 /// ```
 pub fn cross_entropy<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     x: &Buffer<T>,
     label: &Buffer<i32>,
     ignore_index: i32,
     loss: &mut Buffer<f32>,
 ) -> Result<(), Error> {
     let launch = kernels::loss::cross_entropy(x, label, loss, ignore_index);
-    enqueue(launch, choose::cross_entropy(T::DTYPE), stream)
+    enqueue(launch, choose::cross_entropy(T::DTYPE), on)
 }
 
 /// What [`adamw`] goes by; the default is PyTorch's.
@@ -83,7 +83,7 @@ impl Default for AdamW {
 /// # }
 /// ```
 pub fn adamw<T: Float>(
-    stream: &Stream,
+    on: &impl Queue,
     by: AdamW,
     step: u32,
     gradient: &Buffer<T>,
@@ -109,5 +109,5 @@ pub fn adamw<T: Float>(
     let AdamW { lr, beta1, beta2, eps, weight_decay } = by;
     let launch =
         kernels::adamw::adamw(&g, &mut p, &mut m, &mut v, lr, beta1, beta2, c1, c2, eps, weight_decay);
-    enqueue(launch, choose::adamw(), stream)
+    enqueue(launch, choose::adamw(), on)
 }

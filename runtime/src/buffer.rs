@@ -174,6 +174,21 @@ impl<T: Element> Buffer<T> {
         Self::filled(device, shape, 0xff)
     }
 
+    /// A row-major tensor to be written, which costs no work of the device: on a GPU its elements are what the memory had before. On the
+    /// simulator it is [`Buffer::poisoned`].
+    ///
+    /// # Errors
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    pub fn uninit(device: &Device, shape: &[usize]) -> Result<Self, Error> {
+        let memory = allocate(device, size_in_bytes::<T>(shape)?, 0xff)?;
+        let queue = &device.inner.queue;
+        if queue.cuda.is_some() {
+            // The allocation itself is work.
+            memory.used(queue, queue.ticket(), true);
+        }
+        Ok(Self::new(memory, Geometry::dense(shape, Layout::RowMajor)))
+    }
+
     fn filled(device: &Device, shape: &[usize], byte: u8) -> Result<Self, Error> {
         let bytes = size_in_bytes::<T>(shape)?;
         let memory = allocate(device, bytes, byte)?;

@@ -131,6 +131,39 @@ impl Geometry {
         })
     }
 
+    /// As many elements in the same order under another shape; `None` where a dimension of it would run over a gap.
+    pub(crate) fn reshaped(&self, shape: &[usize]) -> Option<Self> {
+        let dense = Geometry { offset: self.offset, ..Geometry::dense(shape, self.layout) };
+        if self.is_dense() {
+            return Some(dense);
+        }
+        let mut strides = dense.strides;
+        let mut to = self.layout.fastest_first(shape.len()).peekable();
+        let mut from = self.layout.fastest_first(self.shape.len()).filter(|&d| self.shape[d] != 1).peekable();
+        while let Some(first) = from.next() {
+            // Dimensions without a gap between them.
+            let (step, mut count) = (self.strides[first], self.shape[first]);
+            while let Some(d) = from.next_if(|&d| self.strides[d] == step * count) {
+                count *= self.shape[d];
+            }
+            let mut covered = 1;
+            while let Some(d) = to.next_if(|&d| covered < count || shape[d] == 1) {
+                strides[d] = step * covered;
+                covered *= shape[d];
+            }
+            if covered != count {
+                return None;
+            }
+        }
+        // The contiguous dimension stays one.
+        match self.layout.fastest_first(shape.len()).next() {
+            Some(d) if shape[d] == 1 => strides[d] = 1,
+            Some(d) if strides[d] != 1 => return None,
+            _ => {}
+        }
+        Some(Geometry { strides, ..dense })
+    }
+
     /// The dimensions in the opposite order.
     pub(crate) fn transposed(&self) -> Self {
         Geometry {
@@ -189,6 +222,20 @@ mod tests {
         let mut runs = Vec::new();
         g.runs(|at, n| runs.push((at, n)));
         runs
+    }
+
+    #[test]
+    fn gaps_stay_between_dimensions_of_another_shape() {
+        let heads = Geometry::dense(&[5, 10, 8], Layout::RowMajor).slice(&[1..4, 2..8, 0..8]).unwrap();
+        let strides = |shape: &[usize]| heads.reshaped(shape).map(|g| (g.strides.to_vec(), g.offset));
+        assert_eq!(strides(&[3, 2, 3, 8]), Some((vec![80, 24, 8, 1], 96)));
+        assert_eq!(strides(&[3, 48]), Some((vec![80, 1], 96)));
+        assert_eq!(strides(&[1, 3, 1, 6, 4, 2, 1]).unwrap().0[1..6], [80, 48, 8, 2, 1]);
+        assert_eq!((strides(&[144]), strides(&[18, 8]), strides(&[6, 24])), (None, None, None));
+        let column = Geometry::dense(&[4, 6], Layout::RowMajor).slice(&[0..4, 2..3]).unwrap();
+        assert_eq!(column.reshaped(&[2, 2, 1]).unwrap().strides[..], [12, 6, 1]);
+        assert_eq!(column.reshaped(&[4]), None, "no dimension would be contiguous");
+        assert_eq!(heads.transposed().reshaped(&[8, 3, 2, 3]).unwrap().strides[..], [1, 8, 24, 80]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
     queue::Queue,
     stream::Stream,
 };
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 use tile_dsl::program::Variant;
 
 /// A sequence of launches that is replayed: the host's part of many small kernels in one call of the driver.
@@ -54,8 +54,13 @@ pub struct Graph {
 
 /// Takes the launches of one replay.
 pub struct Recorder<'g> {
-    graph: &'g mut Graph,
     stream: &'g Stream,
+    recording: RefCell<Recording<'g>>,
+}
+
+/// What a recorder has so far.
+struct Recording<'g> {
+    graph: &'g mut Graph,
     /// Launches so far that have something to do.
     launches: usize,
     /// Pieces that these are.
@@ -104,16 +109,18 @@ impl Graph {
     pub fn replay(
         &mut self,
         stream: &Stream,
-        launches: impl FnOnce(&mut Recorder<'_>) -> Result<(), Error>,
+        launches: impl FnOnce(&Recorder<'_>) -> Result<(), Error>,
     ) -> Result<Replayed, Error> {
         if !self.device.same_as(stream.device()) {
             let (found, expected) = Device::apart(stream.device(), &self.device);
             return Err(Error::StreamMismatch { found, expected });
         }
-        let mut recorder = Recorder { graph: self, stream, launches: 0, steps: 0, writes: 0, changed: 0 };
-        let recorded = launches(&mut recorder);
-        recorder.release();
-        let queued = recorded.and_then(|()| recorder.queue());
+        let recording = Recording { graph: self, launches: 0, steps: 0, writes: 0, changed: 0 };
+        let recorder = Recorder { stream, recording: RefCell::new(recording) };
+        let recorded = launches(&recorder);
+        let recording = recorder.recording.into_inner();
+        recording.release();
+        let queued = recorded.and_then(|()| recording.queue(stream));
         // What was dropped meanwhile is freed behind the replay.
         self.uses.clear();
         queued
@@ -125,14 +132,20 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// As [`Scheduled::enqueue`].
-    pub fn add(&mut self, launch: Scheduled<'_>) -> Result<Launched, Error> {
-        let stream = self.stream;
-        launch.submit(stream, |job| self.record(job))
+    pub fn add(&self, launch: Scheduled<'_>) -> Result<Launched, Error> {
+        launch.submit(self.stream, |job| self.recording.borrow_mut().record(self.stream, job))
     }
 
-    fn record(&mut self, job: &Job<'_, '_>) -> Result<Option<Box<Simulated>>, Error> {
-        let queue = &self.stream.queue;
-        let simulated = match (self.stream.device().kind(), &queue.cuda) {
+    /// The device of the launches.
+    pub fn device(&self) -> &Device {
+        self.stream.device()
+    }
+}
+
+impl Recording<'_> {
+    fn record(&mut self, stream: &Stream, job: &Job<'_, '_>) -> Result<Option<Box<Simulated>>, Error> {
+        let queue = &stream.queue;
+        let simulated = match (stream.device().kind(), &queue.cuda) {
             (Kind::Cuda(device), Some(cuda)) => {
                 let (graph, at, needs) = (&mut *self.graph, self.launches, job.needs());
                 // What used the scratch memory on another stream ends before it is used, or freed, on this one.
@@ -194,8 +207,8 @@ impl Recorder<'_> {
         self.graph.uses.iter().for_each(|(memory, _)| memory.recorded());
     }
 
-    fn queue(self) -> Result<Replayed, Error> {
-        let Recorder { graph, stream, launches, steps, changed, .. } = self;
+    fn queue(self, stream: &Stream) -> Result<Replayed, Error> {
+        let Recording { graph, launches, steps, changed, .. } = self;
         let mut replayed = Replayed { launches, changed, made: false };
         let queue = &stream.queue;
         let Some(cuda) = queue.cuda.as_ref().filter(|_| launches > 0) else { return Ok(replayed) };

@@ -91,8 +91,11 @@ impl<T: Element> Buffer<T> {
 
     /// The same elements under another shape, in the order in which they are stored.
     ///
+    /// Of a view with gaps a dimension may be split, and dimensions without a gap between them joined: the heads of `[S, G·R, D]` are
+    /// `[S, G, R, D]`.
+    ///
     /// # Errors
-    /// [`Error::DataLength`] when `shape` has another number of elements, [`Error::Gaps`] when there are gaps.
+    /// [`Error::DataLength`] when `shape` has another number of elements, [`Error::Gaps`] when a dimension of it would run over a gap.
     pub fn reshaped(&self, shape: &[usize]) -> Result<View<'_, T>, Error> {
         Ok(View::of(self.alias(self.reshape(shape)?)))
     }
@@ -111,11 +114,10 @@ impl<T: Element> Buffer<T> {
         if count != Some(g.count()) {
             return Err(Error::DataLength { shape: shape.to_vec(), elements: g.count() });
         }
-        if !g.is_dense() {
+        g.reshaped(shape).ok_or_else(|| {
             let (shape, strides) = (g.shape.to_vec(), g.strides.to_vec());
-            return Err(Error::Gaps { shape, strides, what: "another shape" });
-        }
-        Ok(Geometry { offset: g.offset, ..Geometry::dense(shape, g.layout) })
+            Error::Gaps { shape, strides, what: "another shape" }
+        })
     }
 
     /// The first `at` indices of dimension `dim` and the others, both to be written, at once if need be.

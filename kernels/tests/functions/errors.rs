@@ -52,9 +52,12 @@ fn layouts_and_gaps() {
     let s = &stream();
     let x = Buffer::from_slice_in(&DEVICE, &[0.0f32; 6], &[2, 3], Layout::ColumnMajor).unwrap();
     says(silu(s, &x, &mut zeros(&[2, 3])), &["`x`", "column-major"]);
-    let wide = zeros(&[2, 2, 6]);
+    let wide = zeros(&[2, 3, 6]);
     let part = wide.slice(&[0..2, 0..2, 0..3]).unwrap();
     says(silu(s, &part, &mut zeros(&[2, 2, 3])), &["has gaps"]);
+    // Gaps of the same length between all rows.
+    let part = wide.slice(&[0..2, 0..3, 0..3]).unwrap();
+    silu(s, &part, &mut zeros(&[2, 3, 3])).unwrap();
 }
 
 #[test]

@@ -1,0 +1,223 @@
+//! Linear layers with what stands around them: the norm before, the gate or the sum behind. One pass over the weight.
+
+use tilewright::prelude::*;
+
+/// y = norm(x)·wᵀ, where norm(x) = x / sqrt(mean(x²) + eps) · g for each row. The scale of a row comes out of the sum, so that both are
+/// summed up in one pass.
+#[tile_kernel]
+pub fn norm_linear<T: Float>(
+    x: &Tensor<T, M, K>,
+    gain: &Tensor<T, K>,
+    weight: &Tensor<T, N, K>,
+    y: &mut Tensor<T, M, N>,
+    eps: f32,
+) {
+    let (i, j) = program_tile(M, N);
+    let mut square = zeros::<f32>([i]);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        let v = load(x, [i, k]).cast::<f32>();
+        square += sum(v * v, k);
+        acc += sum(v * load(gain, [k]).cast::<f32>() * load(weight, [j, k]).cast::<f32>(), k);
+    }
+    let scale = rsqrt(square / max(K.cast::<f32>(), 1.0) + eps);
+    store(y, [i, j], (acc * scale).cast::<T>());
+}
+
+/// y = silu(norm(x)·gateᵀ) · (norm(x)·upᵀ).
+#[tile_kernel]
+pub fn norm_swiglu<T: Float>(
+    x: &Tensor<T, M, K>,
+    gain: &Tensor<T, K>,
+    gate: &Tensor<T, N, K>,
+    up: &Tensor<T, N, K>,
+    y: &mut Tensor<T, M, N>,
+    eps: f32,
+) {
+    let (i, j) = program_tile(M, N);
+    let mut square = zeros::<f32>([i]);
+    let mut g = zeros::<f32>([i, j]);
+    let mut u = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        let v = load(x, [i, k]).cast::<f32>();
+        let z = v * load(gain, [k]).cast::<f32>();
+        square += sum(v * v, k);
+        g += sum(z * load(gate, [j, k]).cast::<f32>(), k);
+        u += sum(z * load(up, [j, k]).cast::<f32>(), k);
+    }
+    let scale = rsqrt(square / max(K.cast::<f32>(), 1.0) + eps);
+    let a = g * scale;
+    store(y, [i, j], (a / (1.0 + exp(-a)) * (u * scale)).cast::<T>());
+}
+
+/// y = y + x·wᵀ.
+#[tile_kernel]
+pub fn linear_add<T: Float>(x: &Tensor<T, M, K>, weight: &Tensor<T, N, K>, y: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(x, [i, k]), load(weight, [j, k]), acc);
+    }
+    store(y, [i, j], (acc + load(y, [i, j]).cast::<f32>()).cast::<T>());
+}
+
+// One row of x, or few.
+schedule! {
+    /// A warp an element of y: each row of the weight is read by neighbouring lanes, eight loads ahead.
+    pub norm_row for norm_linear<f32 | f16 | bf16> {
+        tile(i = 1, j = 8, k = 1024);
+        split(k.t -> ko, kl, kv: 32, 4);
+        reduce(square, acc: lane);
+        bind(j -> warp.x, kl -> lane.x);
+        unroll(ko);
+        vectorize(kv);
+    }
+    /// Sixteen bytes of 16-bit elements a load.
+    pub norm_row_wide for norm_linear<f16 | bf16> = norm_row {
+        tile(k = 2048);
+        split(k.t -> ko, kl, kv: 32, 8);
+    }
+    /// A warp eight elements of a column of y: what it reads of the weight serves them all.
+    pub norm_rows = norm_row {
+        tile(i = 8, k = 256);
+        reorder(ko, i, kv);
+        unroll(i in acc);
+    }
+}
+
+schedule! {
+    /// A warp an element of y: each row of both weights is read by neighbouring lanes, four loads of each ahead.
+    pub swiglu_row for norm_swiglu<f32 | f16 | bf16> {
+        tile(i = 1, j = 8, k = 512);
+        split(k.t -> ko, kl, kv: 32, 4);
+        reduce(square, g, u: lane);
+        bind(j -> warp.x, kl -> lane.x);
+        unroll(ko);
+        vectorize(kv);
+    }
+    /// Sixteen bytes of 16-bit elements a load.
+    pub swiglu_row_wide for norm_swiglu<f16 | bf16> = swiglu_row {
+        tile(k = 1024);
+        split(k.t -> ko, kl, kv: 32, 8);
+    }
+    /// A warp eight elements of a column of y: what it reads of the weights serves them all.
+    pub swiglu_rows = swiglu_row {
+        tile(i = 8, k = 256);
+        reorder(ko, i, kv);
+        unroll(i in g);
+        unroll(i in u);
+    }
+}
+
+schedule! {
+    /// As [`row`](crate::kernels::linear::row).
+    pub add_row for linear_add<f32 | f16 | bf16> {
+        tile(i = 1, j = 8, k = 1024);
+        split(k.t -> ko, kl, kv: 32, 4);
+        reduce(acc: lane);
+        bind(j -> warp.x, kl -> lane.x);
+        unroll(ko);
+        vectorize(kv);
+    }
+    /// Sixteen bytes of 16-bit elements a load.
+    pub add_row_wide for linear_add<f16 | bf16> = add_row {
+        tile(k = 2048);
+        split(k.t -> ko, kl, kv: 32, 8);
+    }
+    /// As [`rows`](crate::kernels::linear::rows).
+    pub add_rows = add_row {
+        tile(i = 8, k = 256);
+        reorder(ko, i, kv);
+        unroll(i in acc);
+    }
+}
+
+// On CUDA cores, for f32.
+schedule! {
+    /// As [`tiled`](crate::kernels::linear::tiled).
+    pub add_tiled for linear_add<f32> {
+        tile(i = 128, j = 128, k = 16);
+        split(i -> iw, ih, il, ir: 2, 4, 4);
+        split(j -> jw, jh, jl, jr: 2, 8, 4);
+        split(jl -> jlo, jli: 2);
+        reorder(k, ih, ir, jh, jr);
+        stage(x, weight at k: shared, transposed, vector(16));
+        pad(x: 16, weight: 16);
+        pipeline(k, 2);
+        bind(iw -> warp.y, jw -> warp.x, jli -> lane.x, il -> lane.y, jlo -> lane.z);
+        unroll(k.t);
+        vectorize(jr);
+        vectorize(ir in acc);
+        occupancy(2);
+    }
+    /// As [`tiled_split`](crate::kernels::linear::tiled_split).
+    pub add_tiled_split = add_tiled {
+        tile(i = 64);
+        split_k(k, 8);
+        occupancy(3);
+    }
+}
+
+// On tensor cores.
+schedule! {
+    /// As [`mma`](crate::kernels::linear::mma); each thread adds the pairs of the sum that it has.
+    pub add_mma for linear_add<f16 | bf16> {
+        tile(i = 128, j = 128, k = 32);
+        split(i -> iw, im: 64);
+        split(j -> jw, jm: 32);
+        tensor_core(acc: mma);
+        reorder(iw, jw, k.atom, im, jm);
+        stage(x, weight at k: shared, cp_async, vector(16));
+        swizzle(x: 64, weight: 64);
+        fragment(x, weight at k.atom);
+        pipeline(k, 3);
+        pipeline(k.atom, 2);
+        bind(iw -> warp.y, jw -> warp.x);
+        vectorize(j.pair);
+        order(grouped(8));
+    }
+    /// As [`mma_flat`](crate::kernels::linear::mma_flat).
+    pub add_mma_flat = add_mma {
+        tile(i = 32, j = 64, k = 64);
+        split(i -> iw, im: 32);
+        split(j -> jw, jm: 16);
+        swizzle(x: 128, weight: 128);
+        split_k(k, 4);
+        drop(order);
+    }
+    /// As [`wgmma`](crate::kernels::linear::wgmma); each thread adds the pairs of the sum that it has.
+    pub add_wgmma on sm_90a for linear_add<f16 | bf16> {
+        tile(i = 128, j = 256, k = 64);
+        split(i -> iw, im: 64);
+        tensor_core(acc: wgmma(64, 256));
+        stage(x, weight at k: shared, tma);
+        swizzle(x: 128, weight: 128);
+        pipeline(k, 3);
+        unroll(k.atom);
+        vectorize(j.pair);
+        produce(k: warpgroup);
+        issue(acc: overwrite, in_flight(1));
+        bind(iw -> warpgroup.x);
+        registers(24, 240);
+        persistent(1);
+        order(grouped(16));
+    }
+}
+
+/// All schedules.
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    norm_row,
+    norm_row_wide,
+    norm_rows,
+    swiglu_row,
+    swiglu_row_wide,
+    swiglu_rows,
+    add_row,
+    add_row_wide,
+    add_rows,
+    add_tiled,
+    add_tiled_split,
+    add_mma,
+    add_mma_flat,
+    add_wgmma
+];
