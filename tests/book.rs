@@ -176,6 +176,7 @@ fn compiled() -> Vec<String> {
         "embedding",
         "embedding_gradient",
         "experts",
+        "generate",
         "histogram",
         "kv_append",
         "packed_attention",

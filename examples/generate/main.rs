@@ -2,6 +2,8 @@
 //!
 //! The prompt goes through the model in one pass, then each token in one graph; all launches are functions of `tilewright-kernels`.
 
+#![allow(clippy::single_range_in_vec_init, reason = "parts of one dimension")]
+
 #[path = "../common/mod.rs"]
 mod common;
 mod config;

@@ -142,7 +142,6 @@ impl<T: Float> Model<T> {
     ///
     /// # Errors
     /// [`Error::Slice`] where the cache is full, [`Error::Shape`] where the room is for another number of tokens.
-    // ANCHOR: pass
     pub fn pass(
         &self,
         on: &impl Queue,
@@ -184,5 +183,4 @@ impl<T: Float> Model<T> {
         cache.len = seen;
         Ok(())
     }
-    // ANCHOR_END: pass
 }

@@ -54,7 +54,6 @@ impl<'m, T: Float> Session<'m, T> {
     pub fn step(&mut self) -> Result<&Buffer<T>, Error> {
         let Session { model, stream, cache, space, graph, sampler, ids } = self;
         let at = cache.len;
-        // ANCHOR: step
         graph.replay(stream, |launches| {
             model.pass(launches, &*ids.slice(&[at..at + 1])?, cache, space)?;
             match sampler {
@@ -62,7 +61,6 @@ impl<'m, T: Float> Session<'m, T> {
                 Sampler::TopK { .. } => Ok(()),
             }
         })?;
-        // ANCHOR_END: step
         if matches!(sampler, Sampler::TopK { .. }) {
             choose(*stream, sampler, &space.logits, ids, at + 1)?;
         }

@@ -147,7 +147,53 @@ fn rows<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     bench.time::<T>("cross_entropy", &[s, v], work(), |on| {
         kernels::cross_entropy(on, &logits, &label, -100, &mut loss)
     })?;
-    bench.time::<T>("argmax", &[s, v], work(), |on| kernels::argmax(on, &logits, &mut place))
+    bench.time::<T>("argmax", &[s, v], work(), |on| kernels::argmax(on, &logits, &mut place))?;
+    // A row alone is in L2.
+    let (row, mut one) = (logits.slice(&[0..1, 0..v])?, bench.empty::<i32>(&[1])?);
+    bench.time::<T>("argmax", &[1, v], Work::bytes(v * each), |on| kernels::argmax(on, &row, &mut one))
+}
+
+/// Linear layers with what stands around them: of one token, of a few, of a prompt.
+fn fused<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let [n, k] = bench.size([14336, 4096], [70, 72]);
+    let [w, up] = [bench.random::<T>(&[n, k])?, bench.random::<T>(&[n, k])?];
+    let gain = bench.random::<T>(&[k])?;
+    let rows: &[usize] = if bench.device.is_gpu() { &[1, 8, 512, 4096] } else { &[1, 8, 18] };
+    for &m in rows {
+        let (x, mut y) = (bench.random::<T>(&[m, k])?, bench.empty::<T>(&[m, n])?);
+        let work = |weights: usize| Work {
+            bytes: (m * k + weights * n * k + m * n) * size_of::<T>(),
+            flops: 2 * weights * m * n * k,
+        };
+        let size = [m, n, k];
+        bench.time::<T>("norm_linear", &size, work(1), |on| {
+            kernels::norm_linear(on, &x, &gain, 1e-5, &w, &mut y)
+        })?;
+        bench.time::<T>("norm_swiglu", &size, work(2), |on| {
+            kernels::norm_swiglu(on, &x, &gain, 1e-5, &w, &up, &mut y)
+        })?;
+        bench.time::<T>("linear_add", &size, work(1), |on| kernels::linear_add(on, &x, &w, &mut y))?;
+    }
+    Ok(())
+}
+
+/// Heads on their way to attention, and back: of a token and of a prompt.
+fn heads<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let [h, g, l, d] = bench.size([32, 8, 4096, 128], [4, 2, 9, 16]);
+    for m in [1, bench.size([4096], [5])[0]] {
+        let (qkv, at) = (bench.random::<T>(&[1, m, h + 2 * g, d])?, bench.integers(m, |n| n)?);
+        let at = at.reshaped(&[1, m])?;
+        let [cos, sin] = [bench.random::<f32>(&[m, d / 2])?, bench.random::<f32>(&[m, d / 2])?];
+        let (mut q, mut y) = (bench.empty::<T>(&[1, h, m, d])?, bench.empty::<T>(&[1, m, h, d])?);
+        let [mut kc, mut vc] = [bench.empty::<T>(&[1, g, l, d])?, bench.empty::<T>(&[1, g, l, d])?];
+        let work = Work::bytes(2 * m * (h + 2 * g) * d * size_of::<T>() + 4 * m * d);
+        bench.time::<T>("rope_append", &[1, m, h, g, d], work, |on| {
+            kernels::rope_append(on, &qkv, &at, &at, [&cos, &sin], &mut q, [&mut kc, &mut vc])
+        })?;
+        let work = Work::bytes(2 * m * h * d * size_of::<T>());
+        bench.time::<T>("merge_heads", &[1, m, h, d], work, |on| kernels::merge_heads(on, &q, &mut y))?;
+    }
+    Ok(())
 }
 
 /// Elements.
@@ -184,7 +230,9 @@ fn products<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     // Batch, heads of queries and of keys, queries, keys, elements of a head.
     let prompt = bench.size([4, 32, 8, 4096, 4096, 128], [1, 2, 1, 9, 9, 16]);
     let token = bench.size([32, 32, 8, 1, 4096, 128], [1, 2, 1, 1, 600, 16]);
-    for (size @ [b, h, g, m, n, d], causal) in [(prompt, false), (prompt, true), (token, true)] {
+    let alone = bench.size([1, 32, 8, 1, 4096, 128], [1, 2, 1, 1, 300, 16]);
+    for (size @ [b, h, g, m, n, d], causal) in [(prompt, false), (prompt, true), (token, true), (alone, true)]
+    {
         let (q, mut o) = (bench.random::<T>(&[b, h, m, d])?, bench.empty::<T>(&[b, h, m, d])?);
         let (k, v) = (bench.random::<T>(&[b, g, n, d])?, bench.random::<T>(&[b, g, n, d])?);
         // Half of the pairs of queries and keys, where a prompt is causal.
@@ -202,6 +250,8 @@ fn all<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     tokens::<T>(bench)?;
     rows::<T>(bench)?;
     elements::<T>(bench)?;
+    heads::<T>(bench)?;
+    fused::<T>(bench)?;
     products::<T>(bench)
 }
 

@@ -8,6 +8,7 @@
 //! | the same rows behind a norm: each warp works the norm out again | x comes from L2, and a launch costs more |
 //! | up to 64 rows, and other products of few tiles: flat tiles, and several CTAs for the depth of one | tiles of 128 by 128 would leave most multiprocessors idle |
 //! | one query and more than 512 keys: parts of the keys | a head of keys alone would be one CTA |
+//! | few rows of more than 8191 logits: parts of the rows | a row alone would be one CTA |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
 //! Each schedule takes any size, but for those with `fits`, which are chosen within their bounds alone.
@@ -33,7 +34,9 @@ const HALF: usize = 66;
 const MOST: usize = 96;
 /// Keys that a part of attention has, at least.
 const PART: usize = 256;
-/// CTAs that keep an H100 busy with parts of attention.
+/// Elements of which a part of a row for [`crate::argmax`] has a multiple.
+pub(crate) const ARGMAX_PART: usize = 4096;
+/// CTAs that keep an H100 busy with parts of rows.
 const BUSY: usize = 528;
 /// Rows of embeddings from which on four of them a CTA keep the multiprocessors busy.
 const MANY_ROWS: usize = 1024;
@@ -125,6 +128,16 @@ pub fn cross_entropy(dtype: DType) -> Chosen {
 /// For [`crate::argmax`].
 pub fn argmax() -> Chosen {
     &greedy::long
+}
+
+/// For [`crate::argmax`]: parts of each row, of so many rows of so many elements. One is for a single launch.
+pub fn argmax_parts(rows: usize, length: usize) -> usize {
+    (length / ARGMAX_PART).min(BUSY / rows.max(1)).max(1)
+}
+
+/// For [`crate::argmax`] in parts: the parts, and what joins them.
+pub fn argmax_in_parts() -> [Chosen; 2] {
+    [&greedy::parts, &greedy::joined]
 }
 
 /// For [`crate::adamw`].

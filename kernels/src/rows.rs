@@ -101,6 +101,7 @@ pub fn softmax<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<T>) -> R
 ///
 /// Of equal elements the first counts, and the first NaN counts as greatest.
 /// In a row of no elements the place is `i32::MAX`.
+/// Of few long rows several CTAs take a part each, and a second launch joins the parts: eight bytes of scratch a part.
 ///
 /// | Tensor | Shape | Elements |
 /// |---|---|---|
@@ -118,5 +119,19 @@ pub fn softmax<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<T>) -> R
 /// # }
 /// ```
 pub fn argmax<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<i32>) -> Result<(), Error> {
-    enqueue(kernels::greedy::greedy(x, y), choose::argmax(), on)
+    let parts = match x.shape() {
+        &[rows, length] if y.shape() == [rows] => choose::argmax_parts(rows, length),
+        _ => 1,
+    };
+    if parts == 1 {
+        return enqueue(kernels::greedy::greedy(x, y), choose::argmax(), on);
+    }
+    let (rows, length) = (x.shape()[0], x.shape()[1].div_ceil(parts).next_multiple_of(choose::ARGMAX_PART));
+    let shape = [rows, x.shape()[1].div_ceil(length)];
+    let (mut most, mut place) = (Buffer::uninit(on.device(), &shape)?, Buffer::uninit(on.device(), &shape)?);
+    let [first, second] = choose::argmax_in_parts();
+    // A row has fewer elements: the launch checks that.
+    let length = i32::try_from(length).unwrap_or(i32::MAX);
+    enqueue(kernels::greedy::greedy_parts(x, &mut most, &mut place, length), first, on)?;
+    enqueue(kernels::greedy::greedy_joined(&most, &place, y), second, on)
 }

@@ -1,6 +1,7 @@
 //! A model of Llama's family on the simulator, or with `TILEWRIGHT_DEVICE=cuda` on the first GPU: prompt and steps against float64.
 
 #![allow(missing_docs, reason = "tests")]
+#![allow(clippy::single_range_in_vec_init, reason = "parts of one dimension")]
 
 #[path = "../../examples/generate/config.rs"]
 #[allow(dead_code, reason = "an example's")]

@@ -9,6 +9,7 @@ mod indices;
 mod ladder;
 mod lengths;
 mod limits;
+mod model;
 mod refusals;
 mod shipping;
 mod simulator;

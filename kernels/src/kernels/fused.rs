@@ -74,7 +74,6 @@ schedule! {
     }
     /// Sixteen bytes of 16-bit elements a load.
     pub norm_row_wide for norm_linear<f16 | bf16> = norm_row {
-        tile(k = 2048);
         split(k.t -> ko, kl, kv: 32, 8);
     }
     /// A warp eight elements of a column of y: what it reads of the weight serves them all.

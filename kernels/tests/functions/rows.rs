@@ -77,7 +77,8 @@ fn softmax_of_rows() {
 }
 
 fn places<T: Float>() {
-    for [rows, n] in SIZES {
+    // Long rows are in parts.
+    for [rows, n] in SIZES.into_iter().chain([[1, 8192], [3, 12_289], [2, 20_001]]) {
         let mut x = normal::<T>(1, rows * n);
         // Two greatest elements: the first counts.
         for row in x.chunks_mut(n.max(1)).filter(|_| n > 2) {
@@ -98,8 +99,15 @@ fn places<T: Float>() {
 #[test]
 fn greatest_elements() {
     each_type!(places);
-    let x = buffer(&[1.0, f32::NAN, f32::INFINITY, f32::NAN], &[1, 4]);
-    let mut y = poisoned::<i32>(&[1]);
-    argmax(&stream(), &x, &mut y).unwrap();
-    assert_eq!(y.to_vec().unwrap(), [1]);
+    let place = |x: &[f32]| {
+        let mut y = poisoned::<i32>(&[1]);
+        argmax(&stream(), &buffer(x, &[1, x.len()]), &mut y).unwrap();
+        y.to_vec().unwrap()[0]
+    };
+    assert_eq!(place(&[1.0, f32::NAN, f32::INFINITY, f32::NAN]), 1);
+    // The same in parts, and a row of the least numbers.
+    let mut x = vec![f32::NEG_INFINITY; 10_000];
+    assert_eq!(place(&x), 0);
+    (x[4097], x[5000], x[8200]) = (f32::INFINITY, f32::NAN, f32::NAN);
+    assert_eq!(place(&x), 5000);
 }
