@@ -61,7 +61,7 @@ pub fn linear_add<T: Float>(x: &Tensor<T, M, K>, weight: &Tensor<T, N, K>, y: &m
     store(y, [i, j], (acc + load(y, [i, j]).cast::<f32>()).cast::<T>());
 }
 
-// One row of x, or few.
+// One row of x, or few. With `occupancy(2)` the assembler takes registers for all loads of a step, and puts them ahead of what is computed.
 schedule! {
     /// A warp an element of y: each row of the weight is read by neighbouring lanes, eight loads ahead.
     pub norm_row for norm_linear<f32 | f16 | bf16> {
@@ -71,8 +71,9 @@ schedule! {
         bind(j -> warp.x, kl -> lane.x);
         unroll(ko);
         vectorize(kv);
+        occupancy(2);
     }
-    /// Sixteen bytes of 16-bit elements a load.
+    /// Sixteen bytes of 16-bit elements a load, four ahead.
     pub norm_row_wide for norm_linear<f16 | bf16> = norm_row {
         split(k.t -> ko, kl, kv: 32, 8);
     }
@@ -93,6 +94,7 @@ schedule! {
         bind(j -> warp.x, kl -> lane.x);
         unroll(ko);
         vectorize(kv);
+        occupancy(2);
     }
     /// Sixteen bytes of 16-bit elements a load.
     pub swiglu_row_wide for norm_swiglu<f16 | bf16> = swiglu_row {
@@ -117,6 +119,7 @@ schedule! {
         bind(j -> warp.x, kl -> lane.x);
         unroll(ko);
         vectorize(kv);
+        occupancy(2);
     }
     /// Sixteen bytes of 16-bit elements a load.
     pub add_row_wide for linear_add<f16 | bf16> = add_row {
