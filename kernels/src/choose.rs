@@ -244,7 +244,12 @@ pub fn parts(heads: usize, keys: usize) -> usize {
     (keys / PART).min(BUSY.div_ceil(heads.max(1))).max(1)
 }
 
-/// For [`crate::attention`] of one query in parts: the parts, and what joins them.
-pub fn decode(dtype: DType) -> [Chosen; 2] {
-    [if half(dtype) { &decode::parts_mma } else { &decode::parts_lanes }, &decode::joined]
+/// For [`crate::attention`] of one query in parts, of heads of so many elements: the parts, and what joins them.
+pub fn decode(dtype: DType, head: usize) -> [Chosen; 2] {
+    let parts: Chosen = match (half(dtype), head) {
+        (false, _) => &decode::parts_lanes,
+        (true, 0..=64) => &decode::parts_narrow,
+        (true, _) => &decode::parts_mma,
+    };
+    [parts, &decode::joined]
 }

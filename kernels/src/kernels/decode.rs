@@ -84,14 +84,19 @@ schedule! {
         pipeline(j, 3);
         occupancy(4);
     }
-    /// A thread an element.
+    /// Heads of up to 64: with half of the columns there is half of the work.
+    pub parts_narrow = parts_mma { fits(D <= 64); }
+    /// A thread an element, with loads of eight parts ahead.
     pub joined for attention_joined<f32 | f16 | bf16> {
         tile(i = 1, e = 128);
+        split(p -> po, pi: 8);
         recompute(w);
-        fuse(w at p);
+        fuse(w at pi);
         bind(e -> thread.x);
+        unroll(pi);
+        occupancy(8);
     }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![parts_lanes, parts_mma, joined];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![parts_lanes, parts_mma, parts_narrow, joined];
