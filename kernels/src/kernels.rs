@@ -1,8 +1,8 @@
 //! What the functions launch: kernels and their schedules, in the language of `tilewright`.
 //!
 //! The functions of this crate need none of it.
-//! Reach for it to record launches in a graph, to prepare them, or to time schedules against each other; [`choose`](crate::choose) has the
-//! schedule that a function takes.
+//! Reach for it to prepare launches, or to time schedules against each other; [`choose`](crate::choose) has the schedule that a function
+//! takes.
 //!
 //! # Ahead of time
 //!
@@ -63,30 +63,34 @@ pub const ALL: [Group; 15] = [
     softmax::SCHEDULES,
 ];
 
-/// Tensors that may have gaps where a function is called as its documentation says.
-fn gaps(kernel: &str) -> &'static [&'static str] {
+/// Lists of tensors that may have gaps together where a function is called as its documentation says.
+fn gaps(kernel: &str) -> &'static [&'static [&'static str]] {
     match kernel {
-        "rope" => &["a", "b"],
-        "swiglu" => &["gate", "up"],
-        "rope_append" => &["qa", "qb", "ka", "kb", "va", "vb", "q_a", "q_b", "k_a", "k_b", "v_a", "v_b"],
-        "attention" | "causal_attention" | "attention_parts" => &["k", "v"],
+        "rope" => &[&["a", "b"]],
+        // Of one token, one head of keys has no gap to another.
+        "rope_append" => &[
+            &["qa", "qb", "ka", "kb", "va", "vb", "q_a", "q_b", "k_a", "k_b", "v_a", "v_b"],
+            &["qa", "qb", "q_a", "q_b", "k_a", "k_b", "v_a", "v_b"],
+        ],
+        "swiglu" => &[&["gate", "up"]],
+        "attention" | "causal_attention" | "attention_parts" => &[&["k", "v"]],
         _ => &[],
     }
 }
 
 /// Schedules to be compiled ahead of time, each for those of the types that it admits: `None` where there is none.
 ///
-/// Rope's halves, the halves of `swiglu` and keys and values in a cache have strides of their own; their kernels are compiled for that, too.
+/// Halves of heads, the halves of `swiglu` and keys and values in a cache have strides of their own; their kernels are compiled for that,
+/// too.
 pub fn bundle(groups: &[Group], dtypes: &[DType]) -> Option<Bundle<'static>> {
     let one = |schedule: &&'static dyn AnySchedule| {
         let admitted: Vec<DType> =
             dtypes.iter().copied().filter(|dtype| schedule.admits(Some(*dtype))).collect();
-        let bundle = Bundle::of("", *schedule).dtypes(&admitted);
-        match (admitted.is_empty(), gaps(schedule.kernel())) {
-            (true, _) => None,
-            (false, []) => Some(bundle),
-            (false, gaps) => Some(bundle.gaps(gaps)),
+        if admitted.is_empty() {
+            return None;
         }
+        let bundle = Bundle::of("", *schedule).dtypes(&admitted);
+        Some(gaps(schedule.kernel()).iter().fold(bundle, |bundle, tensors| bundle.gaps(tensors)))
     };
     groups.iter().copied().flatten().filter_map(one).reduce(Bundle::and)
 }

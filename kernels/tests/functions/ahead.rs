@@ -29,6 +29,37 @@ fn launches_take_what_a_bundle_has() {
 }
 
 #[test]
+fn one_head_of_keys_has_no_gaps() {
+    let made = bundle(&[kernels::heads::SCHEDULES], &[DType::F32]).unwrap();
+    let made = made.variants(&[Variant::General]).compile().unwrap();
+    // Heads with both lists of gaps and without, and `merge_heads` for f32.
+    assert_eq!(aot::provide(&made.bytes).unwrap(), 4);
+
+    let device = Device::sim().with_cache(PtxCache::disabled());
+    let zeros = |shape: &[usize]| Buffer::<f32>::zeros(&device, shape).unwrap();
+    let at = Buffer::<i32>::zeros(&device, &[1, 1]).unwrap();
+    for g in [1, 2] {
+        let (qkv, table) = (zeros(&[1, 1, 4 * g, 6]), zeros(&[3, 3]));
+        let [mut q, mut k, mut v] = [zeros(&[1, g, 2, 1, 6]), zeros(&[1, g, 3, 6]), zeros(&[1, g, 3, 6])];
+        let part = |from: usize, heads: usize, half: usize| {
+            qkv.slice(&[0..1, 0..1, from..from + heads, 3 * half..3 * half + 3]).unwrap()
+        };
+        let queries = [part(0, 2 * g, 0), part(0, 2 * g, 1)];
+        let [qa, qb] = queries.each_ref().map(|q| q.reshaped(&[1, 1, g, 2, 3]).unwrap());
+        let [ka, kb, va, vb] = [part(2 * g, g, 0), part(2 * g, g, 1), part(3 * g, g, 0), part(3 * g, g, 1)];
+        let (mut q_a, mut q_b) = q.split_at_mut(4, 3).unwrap();
+        let (mut k_a, mut k_b) = k.split_at_mut(3, 3).unwrap();
+        let (mut v_a, mut v_b) = v.split_at_mut(3, 3).unwrap();
+        let launch = kernels::heads::rope_append(
+            &qa, &qb, &ka, &kb, &va, &vb, &at, &at, &table, &table, &mut q_a, &mut q_b, &mut k_a, &mut k_b,
+            &mut v_a, &mut v_b,
+        );
+        let report = launch.schedule(kernels::heads::halves).run().unwrap();
+        assert_eq!(report.source, Some(PtxSource::AheadOfTime), "{g} heads of keys");
+    }
+}
+
+#[test]
 fn types_that_no_schedule_admits_give_no_bundle() {
     assert!(bundle(&kernels::ALL, &[DType::F8]).is_none());
     assert!(bundle(&[], &[DType::F32]).is_none());
