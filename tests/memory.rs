@@ -15,6 +15,10 @@ fn memory_after_is_memory_before() {
         assert_eq!(taken(&device), 406);
         assert_eq!(taken(&device.clone()), 406, "a clone is the same device");
         assert_eq!(taken(&Device::sim()), 0, "another one is not");
+        let z = Buffer::<f32>::uninit(&device, &[5]).unwrap();
+        assert_eq!(taken(&device), 426);
+        assert!(z.to_vec().unwrap().iter().all(|z| z.is_nan()), "it shows that nothing was written");
+        drop(z);
         let part = x.slice(&[0..2, 0..10]).unwrap();
         assert_eq!(taken(&device), 406, "a view takes nothing");
         drop((part, y));

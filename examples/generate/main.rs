@@ -74,6 +74,9 @@ struct Options {
     /// Seed of random weights, and of sampling
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Queue each launch of a token alone, not all as a graph
+    #[arg(long)]
+    no_graph: bool,
     /// Compare all logits with a model in float64
     #[arg(long)]
     verify: bool,
@@ -135,7 +138,7 @@ impl Options {
         prompt: &[i32],
     ) -> Result<bool, Failure> {
         let (stream, sampler) = (Stream::default_of(device), Sampler::new(self.top_k, self.seed));
-        let mut session = Session::new(model, &stream, sampler)?;
+        let mut session = Session::new(model, &stream, sampler, !self.no_graph)?;
         let rows = if self.verify { prompt.len() } else { 1 };
         let logits = session.prefill(prompt, rows)?;
         let mut found = Vec::new();
@@ -171,7 +174,7 @@ impl Options {
             return Err("--bench needs a GPU".into());
         }
         let stream = Stream::default_of(device);
-        let session = || Session::new(model, &stream, Sampler::new(self.top_k, self.seed));
+        let session = || Session::new(model, &stream, Sampler::new(self.top_k, self.seed), !self.no_graph);
         // All kernels are compiled, and memory is the pool's.
         let mut warm = session()?;
         warm.prefill(prompt, 1)?;

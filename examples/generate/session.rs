@@ -1,4 +1,4 @@
-//! A text under way: a prompt, then token after token.
+//! A text that grows: a prompt, then token after token.
 
 use super::{
     model::{Cache, Model, Space},
@@ -7,29 +7,35 @@ use super::{
 use tilewright::{Buffer, Error, Float, Graph, Stream};
 use tilewright_kernels::{Queue, argmax};
 
-/// A text, its cache, and the graph of a step.
+/// A text, its cache, and the graph of a step, if steps are graphs.
 pub struct Session<'m, T> {
     model: &'m Model<T>,
     stream: &'m Stream,
     cache: Cache<T>,
     space: Space<T>,
-    graph: Graph,
+    graph: Option<Graph>,
     sampler: Sampler,
     /// All tokens, on the device: each step reads the one before and writes its own.
     ids: Buffer<i32>,
 }
 
 impl<'m, T: Float> Session<'m, T> {
-    /// A text of up to as many tokens as the model has positions.
+    /// A text of up to as many tokens as the model has positions. A step is one graph, or launches of their own.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    pub fn new(model: &'m Model<T>, stream: &'m Stream, sampler: Sampler) -> Result<Self, Error> {
+    pub fn new(
+        model: &'m Model<T>,
+        stream: &'m Stream,
+        sampler: Sampler,
+        graph: bool,
+    ) -> Result<Self, Error> {
         let (cache, space) = (model.cache()?, model.space(1, 1)?);
         let device = stream.device();
         // The last token that is chosen needs no position.
         let ids = Buffer::zeros(device, &[model.positions() + 1])?;
-        Ok(Session { model, stream, cache, space, graph: Graph::new(device), sampler, ids })
+        let graph = graph.then(|| Graph::new(device));
+        Ok(Session { model, stream, cache, space, graph, sampler, ids })
     }
 
     /// Takes a prompt in one pass and chooses the token behind it; returns the logits of its last `rows` tokens.
@@ -47,22 +53,21 @@ impl<'m, T: Float> Session<'m, T> {
         Ok(space.logits)
     }
 
-    /// The pass of the last token, and the choice of the next: launches of one graph. Returns the logits.
+    /// The pass of the last token, and the choice of the next. Returns the logits.
     ///
     /// # Errors
     /// [`Error::Slice`] where there are no more positions.
     pub fn step(&mut self) -> Result<&Buffer<T>, Error> {
         let Session { model, stream, cache, space, graph, sampler, ids } = self;
-        let at = cache.len;
-        graph.replay(stream, |launches| {
-            model.pass(launches, &*ids.slice(&[at..at + 1])?, cache, space)?;
-            match sampler {
-                Sampler::Greedy => argmax(launches, &space.logits, &mut *ids.slice_mut(&[at + 1..at + 2])?),
-                Sampler::TopK { .. } => Ok(()),
+        let greedy = matches!(sampler, Sampler::Greedy);
+        match graph {
+            Some(graph) => {
+                graph.replay(stream, |launches| next(launches, model, cache, space, ids, greedy))?;
             }
-        })?;
-        if matches!(sampler, Sampler::TopK { .. }) {
-            choose(*stream, sampler, &space.logits, ids, at + 1)?;
+            None => next(*stream, model, cache, space, ids, greedy)?,
+        }
+        if !greedy {
+            choose(*stream, sampler, &space.logits, ids, cache.len)?;
         }
         Ok(&space.logits)
     }
@@ -74,6 +79,23 @@ impl<'m, T: Float> Session<'m, T> {
     pub fn tokens(&self) -> Result<Vec<i32>, Error> {
         self.ids.slice(&[0..self.cache.len + 1])?.to_vec()
     }
+}
+
+/// Queues the pass of the last token and, of greedy sampling, the choice of the next.
+fn next<T: Float>(
+    on: &impl Queue,
+    model: &Model<T>,
+    cache: &mut Cache<T>,
+    space: &mut Space<T>,
+    ids: &mut Buffer<i32>,
+    greedy: bool,
+) -> Result<(), Error> {
+    let at = cache.len;
+    model.pass(on, &*ids.slice(&[at..at + 1])?, cache, space)?;
+    if greedy {
+        argmax(on, &space.logits, &mut *ids.slice_mut(&[at + 1..at + 2])?)?;
+    }
+    Ok(())
 }
 
 /// Puts the token that follows from a row of logits in its place.

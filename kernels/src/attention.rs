@@ -20,6 +20,7 @@ const LONGEST: usize = 128;
 /// attention.
 /// Keys and values may be views with gaps, such as the first N places of a cache.
 /// Of one query and many keys several CTAs take a part each, and a second launch joins the parts.
+/// Scratch has D + 2 numbers in `f32` for each part and head of queries.
 /// Tensor cores multiply `f16` and `bf16`; weights are rounded to `T` before they multiply values.
 ///
 /// | Tensor | Shape | Elements |

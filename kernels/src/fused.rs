@@ -22,7 +22,7 @@ use tilewright::{Buffer, Error, Float};
 /// | `y` | .. × N | `T` |
 ///
 /// # Errors
-/// [Those of all functions](crate#errors); [`Error::OutOfMemory`] for the scratch buffer.
+/// [Those of all functions](crate#errors).
 ///
 /// ```no_run
 /// # use tilewright::{Buffer, Error, Stream};
@@ -66,7 +66,7 @@ pub fn norm_linear<T: Float>(
 /// | `y` | .. × N | `T` |
 ///
 /// # Errors
-/// [Those of all functions](crate#errors); [`Error::OutOfMemory`] for the scratch buffers.
+/// [Those of all functions](crate#errors).
 ///
 /// ```no_run
 /// # use tilewright::{Buffer, Error, Stream};

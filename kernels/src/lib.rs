@@ -34,6 +34,7 @@
 //! | sizes | any, also zero, odd, and no multiple of a tile |
 //! | tensors | row-major; the last dimension is contiguous. A view with gaps passes where its rank is that of the text, or its rows are equally far apart |
 //! | order | a call queues its launches on a stream and returns, or adds them to a graph: [`Queue`]. Reading a buffer waits for what writes it |
+//! | scratch | is allocated by the call, and freed behind its launches |
 //! | schedules | [`choose`] has one by type, target and size |
 //! | results | the same bits in every run on one device |
 //!
@@ -48,6 +49,7 @@
 //! | [`Error::LayoutMismatch`], [`Error::Shape`] | a tensor is column-major |
 //! | [`Error::DTypeNotAdmitted`] | the elements are `f8` |
 //! | [`Error::DeviceMismatch`], [`Error::StreamMismatch`] | buffers and stream are of several devices |
+//! | [`Error::OutOfMemory`] | there is no room for the scratch buffers that the function documents |
 //! | [`Error::TooLarge`] | an extent needs more than 32 bits |
 //! | [`Error::NotCompiled`] | the build has no compiler, and the kernel was not compiled ahead of time |
 //!

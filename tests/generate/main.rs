@@ -45,7 +45,7 @@ const SEED: Weights = Weights::Random { seed: 1 };
 fn run<T: Float>(config: &Config, weights: &Weights, sampler: Sampler) -> (Vec<Vec<T>>, Vec<i32>) {
     let stream = Stream::default_of(&DEVICE);
     let model = Model::<T>::new(&DEVICE, config.clone(), weights, PROMPT.len() + STEPS).unwrap();
-    let mut session = Session::new(&model, &stream, sampler).unwrap();
+    let mut session = Session::new(&model, &stream, sampler, true).unwrap();
     let logits = session.prefill(&PROMPT, PROMPT.len()).unwrap().to_vec().unwrap();
     let mut rows: Vec<Vec<T>> = logits.chunks(config.vocab).map(<[T]>::to_vec).collect();
     rows.extend((0..STEPS).map(|_| session.step().unwrap().to_vec().unwrap()));
@@ -113,7 +113,7 @@ fn longer<T: Float>() {
     let (rows, tokens) = run::<T>(&config, &SEED, Sampler::Greedy);
     let stream = Stream::default_of(&DEVICE);
     let model = Model::<T>::new(&DEVICE, config.clone(), &SEED, tokens.len()).unwrap();
-    let mut session = Session::new(&model, &stream, Sampler::Greedy).unwrap();
+    let mut session = Session::new(&model, &stream, Sampler::Greedy, false).unwrap();
     let sequence = &tokens[..tokens.len() - 1];
     // In two parts: the second sees the keys of the first.
     let mut together = session.prefill(&sequence[..4], 4).unwrap().to_vec().unwrap();
@@ -188,10 +188,23 @@ fn tokens_by_their_probability() {
 }
 
 #[test]
+fn a_graph_a_token_has_the_bits_of_launches() {
+    let (rows, tokens) = run::<bf16>(&Config::toy(), &SEED, Sampler::Greedy);
+    let stream = Stream::default_of(&DEVICE);
+    let model = Model::<bf16>::new(&DEVICE, Config::toy(), &SEED, PROMPT.len() + STEPS).unwrap();
+    let mut session = Session::new(&model, &stream, Sampler::Greedy, false).unwrap();
+    session.prefill(&PROMPT, 1).unwrap();
+    for row in &rows[PROMPT.len()..] {
+        assert_eq!(session.step().unwrap().to_vec().unwrap(), *row);
+    }
+    assert_eq!(session.tokens().unwrap(), tokens);
+}
+
+#[test]
 fn a_text_ends_with_the_positions() {
     let model = Model::<f32>::new(&DEVICE, Config::toy(), &SEED, 3).unwrap();
     let stream = Stream::default_of(&DEVICE);
-    let mut session = Session::new(&model, &stream, Sampler::Greedy).unwrap();
+    let mut session = Session::new(&model, &stream, Sampler::Greedy, false).unwrap();
     session.prefill(&[1, 2], 1).unwrap();
     session.step().unwrap();
     assert!(matches!(session.step(), Err(Error::Slice { .. })));

@@ -26,7 +26,7 @@ fn freed_memory_is_reused_after_its_users() {
             let a = Buffer::from_slice(&gpu, &vec![round as f32; n * n], &[n, n]).unwrap();
             // Read by two streams, and dropped while both are at it; the next round's takes its place.
             matmul(&a, &b, c).prepared(&product).enqueue(&streams[round % 3]).unwrap();
-            let mut other = Buffer::<f32>::poisoned(&gpu, &[n, n]).unwrap();
+            let mut other = Buffer::<f32>::uninit(&gpu, &[n, n]).unwrap();
             matmul(&a, &b, &mut other).prepared(&product).enqueue(&streams[(round + 1) % 3]).unwrap();
         }
         for (round, c) in all.iter().enumerate() {
