@@ -50,16 +50,16 @@ pub fn merge_heads<T: Float>(x: &Tensor<T, B, H, M, D>, y: &mut Tensor<T, B, M, 
 }
 
 schedule! {
-    /// Four pairs a thread; a CTA has a head of keys, and eight of the queries that share it at once.
+    /// Four pairs a thread; a CTA has a head of keys of four tokens, and four heads of the queries that share it at once.
     pub halves for rope_append<f32 | f16 | bf16> {
-        tile(b = 1, m = 1, g = 1, d = 64);
+        tile(b = 1, m = 4, g = 1, d = 64);
         split(d -> dt, dv: 4);
-        split(r -> ro, rt: 8);
+        split(r -> ro, rt: 4);
         recompute(e, f);
         fuse(e at ro);
         fuse(f at ro);
         reorder(ro, rt, dv);
-        bind(dt -> thread.x, rt -> thread.y);
+        bind(dt -> thread.x, rt -> thread.y, m -> thread.z);
         vectorize(dv);
     }
 }
