@@ -108,7 +108,7 @@ fn decode<T: Float>(
     let mut most = most.reshaped_mut(&[b, g, parts, r])?;
     let mut total = total.reshaped_mut(&[b, g, parts, r])?;
     let (q, mut o) = (seen(q, &[b, g, r, d])?, seen_mut(o, &[b, g, r, d])?);
-    let [first, second] = choose::decode(T::DTYPE, d);
+    let [first, second] = choose::decode(on.device(), T::DTYPE, d);
     // As many keys as there are fit an `i32`: the launch checks that.
     let keys = i32::try_from(keys).unwrap_or(i32::MAX);
     let launch = kernels::decode::attention_parts(&q, k, v, &mut most, &mut total, &mut sums, keys, scale);

@@ -7,7 +7,8 @@
 //! | up to 8 rows of x, in f32 up to 16: a warp a row of the weight | such a product is limited by the bytes of the weight |
 //! | the same rows behind a norm: each warp works the norm out again | x comes from L2, and a launch costs more |
 //! | up to 64 rows, and other products of few tiles: flat tiles, and several CTAs for the depth of one | tiles of 128 by 128 would leave most multiprocessors idle |
-//! | one query and more than 512 keys: parts of the keys | a head of keys alone would be one CTA |
+//! | what decoding launches: early, on `sm_90` and later | a launch begins while the one before it ends |
+//! | one query and more than 256 keys: parts of the keys | a head of keys alone would be one CTA |
 //! | few rows of more than 8191 logits: parts of the rows | a row alone would be one CTA |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
@@ -33,7 +34,7 @@ const HALF: usize = 66;
 /// And most of them.
 const MOST: usize = 96;
 /// Keys that a part of attention has, at least.
-const PART: usize = 256;
+const PART: usize = 128;
 /// Elements of which a part of a row for [`crate::argmax`] has a multiple.
 pub(crate) const ARGMAX_PART: usize = 4096;
 /// CTAs that keep an H100 busy with parts of rows.
@@ -51,6 +52,11 @@ fn wide(dtype: DType, four: Chosen, eight: Chosen) -> Chosen {
     if half(dtype) { eight } else { four }
 }
 
+/// What decoding launches follows another launch closely: where the target has dependent launches, it begins while that one ends.
+fn behind(device: &Device, plain: Chosen, early: Chosen) -> Chosen {
+    if device.sm().is_none_or(|sm| sm >= 90) { early } else { plain }
+}
+
 /// By the length of a row.
 fn by_length(length: usize, warp: Chosen, cta: Chosen, long: Chosen) -> Chosen {
     match length {
@@ -61,8 +67,12 @@ fn by_length(length: usize, warp: Chosen, cta: Chosen, long: Chosen) -> Chosen {
 }
 
 /// For [`crate::embedding`]: so many rows.
-pub fn embedding(dtype: DType, rows: usize) -> Chosen {
-    if rows < MANY_ROWS { &embedding::row } else { wide(dtype, &embedding::row, &embedding::rows) }
+pub fn embedding(device: &Device, dtype: DType, rows: usize) -> Chosen {
+    match rows {
+        1 => behind(device, &embedding::row, &embedding::row_early),
+        _ if rows < MANY_ROWS => &embedding::row,
+        _ => wide(dtype, &embedding::row, &embedding::rows),
+    }
 }
 
 /// For [`crate::kv_append`].
@@ -136,8 +146,11 @@ pub fn argmax_parts(rows: usize, length: usize) -> usize {
 }
 
 /// For [`crate::argmax`] in parts: the parts, and what joins them.
-pub fn argmax_in_parts() -> [Chosen; 2] {
-    [&greedy::parts, &greedy::joined]
+pub fn argmax_in_parts(device: &Device) -> [Chosen; 2] {
+    [
+        behind(device, &greedy::parts, &greedy::parts_early),
+        behind(device, &greedy::joined, &greedy::joined_early),
+    ]
 }
 
 /// For [`crate::adamw`].
@@ -192,26 +205,33 @@ fn few(dtype: DType, m: usize) -> bool {
 }
 
 /// For [`crate::norm_linear`]: rows of x. `None` where the norm is a launch of its own.
-pub fn norm_linear(dtype: DType, m: usize) -> Option<Chosen> {
-    match m {
-        0 | 1 => Some(wide(dtype, &fused::norm_row, &fused::norm_row_wide)),
-        _ => few(dtype, m).then_some(&fused::norm_rows),
-    }
+pub fn norm_linear(device: &Device, dtype: DType, m: usize) -> Option<Chosen> {
+    let [plain, early]: [Chosen; 2] = match (m, half(dtype)) {
+        (0 | 1, true) => [&fused::norm_row_wide, &fused::norm_row_wide_early],
+        (0 | 1, false) => [&fused::norm_row, &fused::norm_row_early],
+        _ if few(dtype, m) => [&fused::norm_rows, &fused::norm_rows_early],
+        _ => return None,
+    };
+    Some(behind(device, plain, early))
 }
 
 /// For [`crate::norm_swiglu`]: rows of x. `None` where norm, products and gate are launches of their own.
-pub fn norm_swiglu(dtype: DType, m: usize) -> Option<Chosen> {
-    match m {
-        0 | 1 => Some(wide(dtype, &fused::swiglu_row, &fused::swiglu_row_wide)),
-        _ => few(dtype, m).then_some(&fused::swiglu_rows),
-    }
+pub fn norm_swiglu(device: &Device, dtype: DType, m: usize) -> Option<Chosen> {
+    let [plain, early]: [Chosen; 2] = match (m, half(dtype)) {
+        (0 | 1, true) => [&fused::swiglu_row_wide, &fused::swiglu_row_wide_early],
+        (0 | 1, false) => [&fused::swiglu_row, &fused::swiglu_row_early],
+        _ if few(dtype, m) => [&fused::swiglu_rows, &fused::swiglu_rows_early],
+        _ => return None,
+    };
+    Some(behind(device, plain, early))
 }
 
 /// For [`crate::linear_add`]: rows of x and of the weight, and their length.
 pub fn linear_add(device: &Device, dtype: DType, size: [usize; 3]) -> Chosen {
     match product(device, dtype, size) {
-        Product::Row => wide(dtype, &fused::add_row, &fused::add_row_wide),
-        Product::Rows => &fused::add_rows,
+        Product::Row if half(dtype) => behind(device, &fused::add_row_wide, &fused::add_row_wide_early),
+        Product::Row => behind(device, &fused::add_row, &fused::add_row_early),
+        Product::Rows => behind(device, &fused::add_rows, &fused::add_rows_early),
         Product::TiledSplit => &fused::add_tiled_split,
         Product::Tiled => &fused::add_tiled,
         Product::Flat => &fused::add_mma_flat,
@@ -221,8 +241,8 @@ pub fn linear_add(device: &Device, dtype: DType, size: [usize; 3]) -> Chosen {
 }
 
 /// For [`crate::rope_append`].
-pub fn rope_append() -> Chosen {
-    &heads::halves
+pub fn rope_append(device: &Device) -> Chosen {
+    behind(device, &heads::halves, &heads::halves_early)
 }
 
 /// For [`crate::merge_heads`].
@@ -245,11 +265,11 @@ pub fn parts(heads: usize, keys: usize) -> usize {
 }
 
 /// For [`crate::attention`] of one query in parts, of heads of so many elements: the parts, and what joins them.
-pub fn decode(dtype: DType, head: usize) -> [Chosen; 2] {
-    let parts: Chosen = match (half(dtype), head) {
-        (false, _) => &decode::parts_lanes,
-        (true, 0..=64) => &decode::parts_narrow,
-        (true, _) => &decode::parts_mma,
+pub fn decode(device: &Device, dtype: DType, head: usize) -> [Chosen; 2] {
+    let [plain, early]: [Chosen; 2] = match (half(dtype), head) {
+        (false, _) => [&decode::parts_lanes, &decode::parts_lanes_early],
+        (true, 0..=64) => [&decode::parts_narrow, &decode::parts_narrow_early],
+        (true, _) => [&decode::parts_mma, &decode::parts_mma_early],
     };
-    [parts, &decode::joined]
+    [behind(device, plain, early), behind(device, &decode::joined, &decode::joined_early)]
 }

@@ -41,7 +41,7 @@ pub fn norm_linear<T: Float>(
 ) -> Result<(), Error> {
     let [m, n, k] = product(Form::of("x", x), Form::of("y", y))?;
     let (x, mut y) = (seen(x, &[m, k])?, seen_mut(y, &[m, n])?);
-    match choose::norm_linear(T::DTYPE, m) {
+    match choose::norm_linear(on.device(), T::DTYPE, m) {
         Some(schedule) => enqueue(fused::norm_linear(&x, gain, weight, &mut y, eps), schedule, on),
         None => {
             let mut scratch = Buffer::uninit(on.device(), &[m, k])?;
@@ -86,7 +86,7 @@ pub fn norm_swiglu<T: Float>(
 ) -> Result<(), Error> {
     let [m, n, k] = product(Form::of("x", x), Form::of("y", y))?;
     let (x, mut y) = (seen(x, &[m, k])?, seen_mut(y, &[m, n])?);
-    match choose::norm_swiglu(T::DTYPE, m) {
+    match choose::norm_swiglu(on.device(), T::DTYPE, m) {
         Some(schedule) => enqueue(fused::norm_swiglu(&x, gain, gate, up, &mut y, eps), schedule, on),
         None => {
             let mut z = Buffer::uninit(on.device(), &[m, k])?;

@@ -91,7 +91,7 @@ pub fn rope_append<T: Float>(
         &qa, &qb, &ka, &kb, &va, &vb, position, slot, cos, sin, &mut q_a, &mut q_b, &mut k_a, &mut k_b,
         &mut v_a, &mut v_b,
     );
-    enqueue(launch, choose::rope_append(), on)
+    enqueue(launch, choose::rope_append(on.device()), on)
 }
 
 /// The heads of each token side by side, as the linear layer behind [`attention`](crate::attention) takes them:

@@ -129,7 +129,7 @@ pub fn argmax<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<i32>) -> 
     let (rows, length) = (x.shape()[0], x.shape()[1].div_ceil(parts).next_multiple_of(choose::ARGMAX_PART));
     let shape = [rows, x.shape()[1].div_ceil(length)];
     let (mut most, mut place) = (Buffer::uninit(on.device(), &shape)?, Buffer::uninit(on.device(), &shape)?);
-    let [first, second] = choose::argmax_in_parts();
+    let [first, second] = choose::argmax_in_parts(on.device());
     // A row has fewer elements: the launch checks that.
     let length = i32::try_from(length).unwrap_or(i32::MAX);
     enqueue(kernels::greedy::greedy_parts(x, &mut most, &mut place, length), first, on)?;

@@ -30,7 +30,7 @@ pub fn embedding<T: Float>(
     y: &mut Buffer<T>,
 ) -> Result<(), Error> {
     let rows = ids.shape().iter().product();
-    enqueue(kernels::embedding::embedding(ids, table, y), choose::embedding(T::DTYPE, rows), on)
+    enqueue(kernels::embedding::embedding(ids, table, y), choose::embedding(on.device(), T::DTYPE, rows), on)
 }
 
 /// Puts keys and values of new tokens into caches: `k_cache[slot[s]] = k[s]`, and the same of v.

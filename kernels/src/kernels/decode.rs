@@ -96,7 +96,24 @@ schedule! {
         unroll(pi);
         occupancy(8);
     }
+    /// Begins while the launch before it ends.
+    pub parts_lanes_early on sm_90 = parts_lanes { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub parts_mma_early on sm_90 = parts_mma { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub parts_narrow_early on sm_90 = parts_narrow { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub joined_early on sm_90 = joined { launch(dependent); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![parts_lanes, parts_mma, parts_narrow, joined];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    parts_lanes,
+    parts_mma,
+    parts_narrow,
+    joined,
+    parts_lanes_early,
+    parts_mma_early,
+    parts_narrow_early,
+    joined_early
+];

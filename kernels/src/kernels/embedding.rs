@@ -25,7 +25,9 @@ schedule! {
         unroll(s);
         vectorize(dv);
     }
+    /// Begins while the launch before it ends.
+    pub row_early on sm_90 = row { launch(dependent); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![row, rows];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![row, rows, row_early];

@@ -134,6 +134,28 @@ schedule! {
     }
 }
 
+// Behind another launch.
+schedule! {
+    /// Begins while the launch before it ends.
+    pub norm_row_early on sm_90 = norm_row { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub norm_row_wide_early on sm_90 = norm_row_wide { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub norm_rows_early on sm_90 = norm_rows { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub swiglu_row_early on sm_90 = swiglu_row { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub swiglu_row_wide_early on sm_90 = swiglu_row_wide { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub swiglu_rows_early on sm_90 = swiglu_rows { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub add_row_early on sm_90 = add_row { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub add_row_wide_early on sm_90 = add_row_wide { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub add_rows_early on sm_90 = add_rows { launch(dependent); }
+}
+
 // On CUDA cores, for f32.
 schedule! {
     /// As [`tiled`](crate::kernels::linear::tiled).
@@ -217,6 +239,15 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     add_row,
     add_row_wide,
     add_rows,
+    norm_row_early,
+    norm_row_wide_early,
+    norm_rows_early,
+    swiglu_row_early,
+    swiglu_row_wide_early,
+    swiglu_rows_early,
+    add_row_early,
+    add_row_wide_early,
+    add_rows_early,
     add_tiled,
     add_tiled_split,
     add_mma,

@@ -63,7 +63,11 @@ schedule! {
         reduce(y.max, y.min: lane);
         bind(pl -> lane.x);
     }
+    /// Begins while the launch before it ends.
+    pub parts_early on sm_90 = parts { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub joined_early on sm_90 = joined { launch(dependent); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![long, parts, joined];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![long, parts, joined, parts_early, joined_early];

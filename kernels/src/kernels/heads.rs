@@ -62,6 +62,8 @@ schedule! {
         bind(dt -> thread.x, rt -> thread.y, m -> thread.z);
         vectorize(dv);
     }
+    /// Begins while the launch before it ends.
+    pub halves_early on sm_90 = halves { launch(dependent); }
 }
 
 schedule! {
@@ -79,4 +81,4 @@ schedule! {
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![halves, merge_4, merge_8];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![halves, halves_early, merge_4, merge_8];

@@ -32,8 +32,8 @@ fn launches_take_what_a_bundle_has() {
 fn one_head_of_keys_has_no_gaps() {
     let made = bundle(&[kernels::heads::SCHEDULES], &[DType::F32]).unwrap();
     let made = made.variants(&[Variant::General]).compile().unwrap();
-    // Heads with both lists of gaps and without, and `merge_heads` for f32.
-    assert_eq!(aot::provide(&made.bytes).unwrap(), 4);
+    // Both schedules of heads with both lists of gaps and without, and `merge_heads` for f32.
+    assert_eq!(aot::provide(&made.bytes).unwrap(), 7);
 
     let device = Device::sim().with_cache(PtxCache::disabled());
     let zeros = |shape: &[usize]| Buffer::<f32>::zeros(&device, shape).unwrap();

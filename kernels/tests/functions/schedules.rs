@@ -45,11 +45,14 @@ fn what_is_chosen() {
     assert_eq!(choose::attention(DType::F16, 64)[1].name(), "causal_narrow");
     assert_eq!(choose::rms_norm(8193).name(), "rms_long");
 
-    let fused = |m| choose::norm_linear(DType::BF16, m).map(|schedule| schedule.name());
-    assert_eq!((fused(1), fused(8), fused(9)), (Some("norm_row_wide"), Some("norm_rows"), None));
-    assert_eq!(choose::norm_swiglu(DType::F32, 16).map(|schedule| schedule.name()), Some("swiglu_rows"));
+    let fused = |m| choose::norm_linear(&Device::sim(), DType::BF16, m).map(|schedule| schedule.name());
+    assert_eq!((fused(1), fused(8), fused(9)), (Some("norm_row_wide_early"), Some("norm_rows_early"), None));
+    assert_eq!(
+        choose::norm_swiglu(&Device::sim(), DType::F32, 16).map(|schedule| schedule.name()),
+        Some("swiglu_rows_early")
+    );
     let name = |size| choose::linear_add(&Device::sim(), DType::F16, size).name();
-    assert_eq!((name([1, 2048, 8192]), name([2048, 2048, 8192])), ("add_row_wide", "add_wgmma"));
+    assert_eq!((name([1, 2048, 8192]), name([2048, 2048, 8192])), ("add_row_wide_early", "add_wgmma"));
     assert_eq!((choose::argmax_parts(1, 128_256), choose::argmax_parts(4096, 128_256)), (31, 1));
-    assert_eq!(choose::decode(DType::F16, 64)[0].name(), "parts_narrow");
+    assert_eq!(choose::decode(&Device::sim(), DType::F16, 64)[0].name(), "parts_narrow_early");
 }

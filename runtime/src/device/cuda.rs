@@ -67,6 +67,19 @@ pub(crate) fn count() -> Result<usize, Error> {
     Ok(result::device::get_count().map_err(failed("counting devices"))?.max(0) as usize)
 }
 
+/// The version of CUDA that the driver is of: 12080 is 12.8.
+///
+/// # Errors
+/// The driver's.
+fn driver_version() -> Result<i32, Error> {
+    let mut version = 0;
+    // SAFETY: it writes one integer.
+    unsafe { sys::cuDriverGetVersion(&mut version) }
+        .result()
+        .map_err(failed("asking for the driver's version"))?;
+    Ok(version)
+}
+
 impl CudaDevice {
     pub(crate) fn new(ordinal: usize) -> Result<Self, Error> {
         let count = count()?;
@@ -188,11 +201,7 @@ impl CudaDevice {
             let value = self.context.attribute(attribute).map_err(failed("asking for an attribute"))?;
             Ok(value.max(0) as u64)
         };
-        let mut version = 0;
-        // SAFETY: it writes one integer.
-        unsafe { sys::cuDriverGetVersion(&mut version) }
-            .result()
-            .map_err(failed("asking for the driver's version"))?;
+        let version = driver_version()?;
         let mut bus = [0; 32];
         // SAFETY: it writes at most as many bytes as it is told, with a zero at their end.
         unsafe { sys::cuDeviceGetPCIBusId(bus.as_mut_ptr(), bus.len() as i32, self.context.cu_device()) }

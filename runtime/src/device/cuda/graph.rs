@@ -6,20 +6,40 @@ use cudarc::driver::{CudaContext, sys};
 use smallvec::SmallVec;
 use std::{
     ffi::c_void,
-    mem::Discriminant,
     ptr::{null, null_mut},
     sync::Arc,
 };
 
-/// A graph in which each step waits for the end of the one before it, dependent launches too: a node may become another
-/// kernel in a later replay, one that does not wait for itself.
+/// A graph in which each step waits for the end of the one before it. Of two dependent launches in a row the second may begin as soon
+/// as the first lets it (CUDA Driver API, `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`).
 pub(crate) struct CudaGraph {
     context: Arc<CudaContext>,
     graph: sys::CUgraph,
     /// In order, with the kind of each.
-    nodes: Vec<(sys::CUgraphNode, Discriminant<Step<Parameters>>)>,
+    nodes: Vec<(sys::CUgraphNode, Kind)>,
+    /// Whether the driver knows edges that let a kernel begin early.
+    early: bool,
     /// Null until [`CudaGraph::instantiate`].
     executable: sys::CUgraphExec,
+}
+
+/// What a node is. It cannot become one of another kind: edges stay as they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Clear,
+    Kernel,
+    /// It waits by itself for the end of what was before it.
+    Dependent,
+}
+
+impl Kind {
+    fn of<P>(step: &Step<P>) -> Self {
+        match step {
+            Step::Clear { .. } => Kind::Clear,
+            Step::Kernel { loaded, .. } if loaded.is_dependent() => Kind::Dependent,
+            Step::Kernel { .. } => Kind::Kernel,
+        }
+    }
 }
 
 // SAFETY: graph handles are process-wide; what changes a graph takes it by `&mut`.
@@ -49,6 +69,9 @@ fn parameters(
     }
 }
 
+/// The first version of the driver that has them.
+const PROGRAMMATIC_EDGES: i32 = 12_030;
+
 /// What a node that clears bytes, at least one, is told.
 fn zeros(pointer: u64, bytes: usize) -> sys::CUDA_MEMSET_NODE_PARAMS {
     sys::CUDA_MEMSET_NODE_PARAMS { dst: pointer, pitch: 0, value: 0, elementSize: 1, width: bytes, height: 1 }
@@ -64,7 +87,9 @@ impl CudaGraph {
         let mut graph = null_mut();
         // SAFETY: it writes one handle.
         unsafe { sys::cuGraphCreate(&mut graph, 0) }.result().map_err(failed("making a graph"))?;
-        Ok(CudaGraph { context: queue.context().clone(), graph, nodes: Vec::new(), executable: null_mut() })
+        let context = queue.context().clone();
+        let early = super::driver_version().is_ok_and(|version| version >= PROGRAMMATIC_EDGES);
+        Ok(CudaGraph { context, graph, nodes: Vec::new(), early, executable: null_mut() })
     }
 
     /// Adds a step after the others; the driver copies the values.
@@ -75,8 +100,14 @@ impl CudaGraph {
     /// # Errors
     /// The driver's.
     pub(crate) unsafe fn add(&mut self, step: &mut Step<Parameters>) -> Result<(), Error> {
-        let after = self.nodes.last().map_or(null(), |(node, _)| std::ptr::from_ref(node));
-        let (before, context) = (self.nodes.len().min(1), self.context.cu_ctx());
+        let kind = Kind::of(step);
+        let early = match self.nodes.last() {
+            Some((before, Kind::Dependent)) if kind == Kind::Dependent && self.early => Some(*before),
+            _ => None,
+        };
+        let plain = self.nodes.last().filter(|_| early.is_none());
+        let after = plain.map_or(null(), |(node, _)| std::ptr::from_ref(node));
+        let (before, context) = (usize::from(plain.is_some()), self.context.cu_ctx());
         let mut node = null_mut();
         // SAFETY: graph and the node before are live, the descriptions live as long as the calls, and the caller vouches for
         // the values.
@@ -94,7 +125,19 @@ impl CudaGraph {
             }
         };
         status.result().map_err(failed("adding to a graph"))?;
-        self.nodes.push((node, std::mem::discriminant(step)));
+        if let Some(before) = early {
+            let edge = sys::CUgraphEdgeData {
+                from_port: sys::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,
+                to_port: 0,
+                type_: sys::CUgraphDependencyType_enum::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8,
+                reserved: [0; 5],
+            };
+            // SAFETY: both nodes are live and of this graph, and kernels that wait for the end of earlier ones before they touch memory.
+            unsafe { sys::cuGraphAddDependencies_v2(self.graph, &before, &node, &edge, 1) }
+                .result()
+                .map_err(failed("adding to a graph"))?;
+        }
+        self.nodes.push((node, kind));
         Ok(())
     }
 
@@ -118,7 +161,7 @@ impl CudaGraph {
     /// The driver's.
     pub(crate) unsafe fn set(&mut self, at: usize, step: &mut Step<Parameters>) -> Result<bool, Error> {
         let (node, kind) = self.nodes[at];
-        if kind != std::mem::discriminant(step) {
+        if kind != Kind::of(step) {
             return Ok(false);
         }
         self.context.bind_to_thread().map_err(failed("making the device current"))?;
