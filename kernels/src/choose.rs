@@ -240,6 +240,20 @@ pub fn linear_add(device: &Device, dtype: DType, size: [usize; 3]) -> Chosen {
     }
 }
 
+/// For [`crate::norm_swiglu`] of more rows: rows of x and of a weight, and their length.
+pub fn linear_gated(device: &Device, dtype: DType, size: [usize; 3]) -> Chosen {
+    match product(device, dtype, size) {
+        Product::TiledSplit => &fused::gated_tiled_split,
+        Product::Flat => &fused::gated_mma_flat,
+        Product::Wgmma => &fused::gated_wgmma,
+        Product::Mma => &fused::gated_mma,
+        // Few rows have the norm in one launch with both products.
+        Product::Tiled | Product::Row | Product::Rows => {
+            wide(dtype, &fused::gated_tiled, &fused::gated_mma_flat)
+        }
+    }
+}
+
 /// For [`crate::rope_append`].
 pub fn rope_append(device: &Device) -> Chosen {
     behind(device, &heads::halves, &heads::halves_early)

@@ -4,7 +4,7 @@ use crate::{
     Queue, choose, enqueue,
     forms::{Form, product, seen, seen_mut},
     kernels::fused,
-    linear, rms_norm, swiglu,
+    linear, rms_norm,
 };
 use tilewright::{Buffer, Error, Float};
 
@@ -56,7 +56,7 @@ pub fn norm_linear<T: Float>(
 ///
 /// The last dimension of x and y is the row; all others count rows.
 /// Up to 8 rows, in `f32` up to 16, take one launch, which reads both weights once and rounds nothing in between.
-/// More rows take four: z and both products are rounded to `T`, and wait in scratch buffers of the size of x and twice that of y.
+/// More rows take three: z and its product with the gate are rounded to `T`, and z waits in a scratch buffer of the size of x.
 ///
 /// | Tensor | Shape | Elements |
 /// |---|---|---|
@@ -90,12 +90,10 @@ pub fn norm_swiglu<T: Float>(
         Some(schedule) => enqueue(fused::norm_swiglu(&x, gain, gate, up, &mut y, eps), schedule, on),
         None => {
             let mut z = Buffer::uninit(on.device(), &[m, k])?;
-            let [mut g, mut u] =
-                [Buffer::uninit(on.device(), &[m, n])?, Buffer::uninit(on.device(), &[m, n])?];
             rms_norm(on, &x, gain, eps, &mut z)?;
-            linear(on, &z, gate, None, &mut g)?;
-            linear(on, &z, up, None, &mut u)?;
-            swiglu(on, &g, &u, &mut y)
+            linear(on, &z, gate, None, &mut y)?;
+            let schedule = choose::linear_gated(on.device(), T::DTYPE, [m, n, k]);
+            enqueue(fused::linear_gated(&z, up, &mut y), schedule, on)
         }
     }
 }

@@ -61,6 +61,18 @@ pub fn linear_add<T: Float>(x: &Tensor<T, M, K>, weight: &Tensor<T, N, K>, y: &m
     store(y, [i, j], (acc + load(y, [i, j]).cast::<f32>()).cast::<T>());
 }
 
+/// y = silu(y) · (x·wᵀ).
+#[tile_kernel]
+pub fn linear_gated<T: Float>(x: &Tensor<T, M, K>, weight: &Tensor<T, N, K>, y: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(x, [i, k]), load(weight, [j, k]), acc);
+    }
+    let a = load(y, [i, j]).cast::<f32>();
+    store(y, [i, j], (a / (1.0 + exp(-a)) * acc).cast::<T>());
+}
+
 // One row of x, or few. With `occupancy(2)` the assembler takes registers for all loads of a step, and puts them ahead of what is computed.
 schedule! {
     /// A warp an element of y: each row of the weight is read by neighbouring lanes, eight loads ahead.
@@ -228,6 +240,20 @@ schedule! {
     }
 }
 
+// Of many rows: as sums, with a gate behind the product.
+schedule! {
+    /// As [`add_tiled`].
+    pub gated_tiled for linear_gated<f32> = add_tiled {}
+    /// As [`add_tiled_split`].
+    pub gated_tiled_split for linear_gated<f32> = add_tiled_split {}
+    /// As [`add_mma`].
+    pub gated_mma for linear_gated<f16 | bf16> = add_mma {}
+    /// As [`add_mma_flat`].
+    pub gated_mma_flat for linear_gated<f16 | bf16> = add_mma_flat {}
+    /// As [`add_wgmma`].
+    pub gated_wgmma for linear_gated<f16 | bf16> = add_wgmma {}
+}
+
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     norm_row,
@@ -252,5 +278,10 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     add_tiled_split,
     add_mma,
     add_mma_flat,
-    add_wgmma
+    add_wgmma,
+    gated_tiled,
+    gated_tiled_split,
+    gated_mma,
+    gated_mma_flat,
+    gated_wgmma
 ];

@@ -84,6 +84,15 @@ impl<T: Float> Data<T> {
         let one = |((p, off), y): ((f64, f64), f64)| (p + y, off + 2.0 * U * (p.abs() + y.abs()));
         products.into_iter().zip(wide(&self.y)).map(one).collect()
     }
+
+    fn gated(&self) -> Vec<(f64, f64)> {
+        let products = self.products(&wide(&self.x), &self.weights[0], 0.0);
+        let one = |((p, off), y): ((f64, f64), f64)| {
+            let s = y / (1.0 + (-y).exp());
+            (s * p, s.abs() * off + 18.0 * U * (s * p).abs())
+        };
+        products.into_iter().zip(wide(&self.y)).map(one).collect()
+    }
 }
 
 fn layers<T: Float>() {
@@ -112,8 +121,8 @@ fn schedules<T: Float>() {
     for schedule in kernels::fused::SCHEDULES.iter().filter(|s| s.admits(Some(T::DTYPE))) {
         // Few rows, whose results are rounded once; whole vectors with ragged tiles, then neither. Products have many rows, too.
         let sizes = [[3, 21, 1032], [2, 9, 13], [130, 264, 72]];
-        for size @ [m, n, k] in sizes.into_iter().take(if schedule.kernel() == "linear_add" { 3 } else { 2 })
-        {
+        let behind_a_norm = schedule.kernel().starts_with("norm");
+        for size @ [m, n, k] in sizes.into_iter().take(if behind_a_norm { 2 } else { 3 }) {
             let data = Data::<T>::new(size);
             let (x, gain) = (buffer(&data.x, &[m, k]), buffer(&data.gain, &[k]));
             let [w, up] = data.weights.each_ref().map(|w| buffer(w, &[n, k]));
@@ -126,6 +135,10 @@ fn schedules<T: Float>() {
                 "norm_swiglu" => {
                     let launch = kernels::fused::norm_swiglu(&x, &gain, &w, &up, &mut y, EPS);
                     (launch.schedule_dyn(*schedule), data.swiglu())
+                }
+                "linear_gated" => {
+                    let launch = kernels::fused::linear_gated(&x, &w, &mut y);
+                    (launch.schedule_dyn(*schedule), data.gated())
                 }
                 _ => (kernels::fused::linear_add(&x, &w, &mut y).schedule_dyn(*schedule), data.added()),
             };
