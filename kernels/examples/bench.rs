@@ -213,6 +213,23 @@ fn elements<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     bench.time::<T>("adamw", &size, moved, |on| kernels::adamw(on, by, 1, &x, &mut p, &mut m, &mut v))
 }
 
+/// Matrices by columns, and the product of a matrix and a vector.
+fn matrices<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let each = size_of::<T>();
+    let size @ [m, n] = bench.size([1 << 14, 1 << 13], [70, 72]);
+    let x = bench.random::<T>(&size)?;
+    let (mut turned, mut sums) = (bench.empty::<T>(&[n, m])?, bench.empty::<f32>(&[n])?);
+    let moved = m * n * each;
+    bench.time::<T>("transpose", &size, Work::bytes(2 * moved), |on| {
+        kernels::transpose(on, &x, &mut turned)
+    })?;
+    let work = Work::bytes(moved + 4 * n);
+    bench.time::<T>("column_sum", &size, work, |on| kernels::column_sum(on, &x, &mut sums))?;
+    let (v, mut y) = (bench.random::<T>(&[1, n])?, bench.empty::<T>(&[1, m])?);
+    let work = Work::bytes(moved + (m + n) * each);
+    bench.time::<T>("linear", &[1, m, n], work, |on| kernels::linear(on, &v, &x, None, &mut y))
+}
+
 /// Products: rows of one token, of a few, of a batch, of a prompt.
 fn products<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     let [n, k] = bench.size([14336, 4096], [70, 72]);
@@ -249,6 +266,7 @@ fn products<T: Float>(bench: &mut Bench) -> Result<(), Error> {
 fn all<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     tokens::<T>(bench)?;
     rows::<T>(bench)?;
+    matrices::<T>(bench)?;
     elements::<T>(bench)?;
     heads::<T>(bench)?;
     fused::<T>(bench)?;

@@ -130,6 +130,16 @@ pub fn add(dtype: DType) -> Chosen {
     wide(dtype, &gated::add_4, &gated::add_8)
 }
 
+/// For [`crate::transpose`].
+pub fn transpose(dtype: DType) -> Chosen {
+    wide(dtype, &columns::turned_4, &columns::turned_8)
+}
+
+/// For [`crate::column_sum`].
+pub fn column_sum(dtype: DType) -> Chosen {
+    wide(dtype, &columns::columns_4, &columns::columns_8)
+}
+
 /// For [`crate::cross_entropy`].
 pub fn cross_entropy(dtype: DType) -> Chosen {
     wide(dtype, &loss::large, &loss::small)
@@ -189,6 +199,7 @@ fn product(device: &Device, dtype: DType, [m, n, k]: [usize; 3]) -> Product {
 /// with one.
 pub fn linear(device: &Device, dtype: DType, size: [usize; 3]) -> [Chosen; 2] {
     match product(device, dtype, size) {
+        Product::Row if half(dtype) => [&linear::row_wide, &linear::row_wide_bias],
         Product::Row => [&linear::row, &linear::row_bias],
         Product::Rows => [&linear::rows, &linear::rows_bias],
         Product::TiledSplit => [&linear::tiled_split, &linear::tiled_split_bias],

@@ -25,6 +25,7 @@
 
 pub mod adamw;
 pub mod attention;
+pub mod columns;
 pub mod decode;
 pub mod embedding;
 pub mod fused;
@@ -45,9 +46,10 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 15] = [
+pub const ALL: [Group; 16] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
+    columns::SCHEDULES,
     decode::SCHEDULES,
     embedding::SCHEDULES,
     fused::SCHEDULES,

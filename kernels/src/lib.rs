@@ -23,6 +23,7 @@
 //! | tokens and caches | [`embedding`], [`kv_append`], [`rope`], [`rope_interleaved`], [`rope_append`] |
 //! | layers | [`linear`], [`attention`], [`rms_norm`], [`layer_norm`], [`softmax`], [`merge_heads`] |
 //! | layers, fused | [`norm_linear`], [`norm_swiglu`], [`linear_add`] |
+//! | matrices by columns | [`transpose`], [`column_sum`] |
 //! | elements | [`swiglu`], [`silu`], [`gelu`], [`gelu_tanh`], [`add`] |
 //! | the ends of a model | [`argmax`], [`cross_entropy`], [`adamw`] |
 //!
@@ -64,6 +65,7 @@
 
 mod attention;
 pub mod choose;
+mod columns;
 mod elements;
 mod forms;
 mod fused;
@@ -76,6 +78,7 @@ mod tokens;
 mod train;
 
 pub use attention::attention;
+pub use columns::{column_sum, transpose};
 pub use elements::{add, gelu, gelu_tanh, silu, swiglu};
 pub use fused::{linear_add, norm_linear, norm_swiglu};
 pub use heads::{merge_heads, rope_append};

@@ -30,7 +30,8 @@ pub fn linear_bias<T: Float>(
 }
 
 schedule! {
-    /// A warp an element of y, for few rows of x: each row of the weight is read by neighbouring lanes, eight loads ahead.
+    /// A warp an element of y, for few rows of x: each row of the weight is read by neighbouring lanes, eight loads ahead. With
+    /// `occupancy(2)` the assembler takes registers for them.
     pub row for linear<f32 | f16 | bf16> {
         tile(i = 1, j = 8, k = 1024);
         split(k.t -> ko, kl, kv: 32, 4);
@@ -38,11 +39,20 @@ schedule! {
         bind(j -> warp.x, kl -> lane.x);
         unroll(ko);
         vectorize(kv);
+        occupancy(2);
     }
     /// The same with a bias.
     pub row_bias for linear_bias<f32 | f16 | bf16> = row {}
+    /// Sixteen bytes of 16-bit elements a load.
+    pub row_wide for linear<f16 | bf16> = row {
+        tile(k = 2048);
+        split(k.t -> ko, kl, kv: 32, 8);
+    }
+    /// The same with a bias.
+    pub row_wide_bias for linear_bias<f16 | bf16> = row_wide {}
     /// A warp eight elements of a column of y: what it reads of the weight serves them all.
     pub rows = row {
+        drop(occupancy);
         tile(i = 8, k = 256);
         reorder(ko, i, kv);
         unroll(i in acc);
@@ -139,6 +149,8 @@ schedule! {
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     row,
     row_bias,
+    row_wide,
+    row_wide_bias,
     rows,
     rows_bias,
     tiled,

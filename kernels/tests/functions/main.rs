@@ -4,6 +4,7 @@
 
 mod ahead;
 mod attention;
+mod columns;
 mod elements;
 mod errors;
 mod fused;

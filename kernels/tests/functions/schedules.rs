@@ -31,7 +31,7 @@ fn attention_under_each_schedule() {
 #[test]
 fn what_is_chosen() {
     let name = |size| choose::linear(&Device::sim(), DType::BF16, size)[0].name();
-    assert_eq!(name([1, 4096, 4096]), "row");
+    assert_eq!(name([1, 4096, 4096]), "row_wide");
     assert_eq!(name([8, 4096, 4096]), "rows");
     assert_eq!(name([64, 4096, 4096]), "mma_flat");
     assert_eq!(name([512, 512, 4096]), "mma_flat");
