@@ -63,6 +63,7 @@ schedule! {
         split(j -> jt, jv: 8);
         drop(vectorize(jv));
         vectorize(jv in acc);
+        occupancy(4);
     }
 }
 

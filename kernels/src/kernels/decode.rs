@@ -86,15 +86,16 @@ schedule! {
     }
     /// Heads of up to 64: with half of the columns there is half of the work.
     pub parts_narrow = parts_mma { fits(D <= 64); }
-    /// A thread an element, with loads of eight parts ahead.
+    /// Eight warps share the parts of a row.
     pub joined for attention_joined<f32 | f16 | bf16> {
-        tile(i = 1, e = 128);
-        split(p -> po, pi: 8);
+        tile(i = 1, e = 64);
+        split(p -> po, pw: 8);
+        split(e -> el, ev: 2);
         recompute(w);
-        fuse(w at pi);
-        bind(e -> thread.x);
-        unroll(pi);
-        occupancy(8);
+        fuse(w at po);
+        reduce(m, l, sums: cta);
+        bind(pw -> warp.x, el -> lane.x);
+        vectorize(ev);
     }
     /// Begins while the launch before it ends.
     pub parts_lanes_early on sm_90 = parts_lanes { launch(dependent); }

@@ -70,7 +70,9 @@ pub fn linear_gated<T: Float>(x: &Tensor<T, M, K>, weight: &Tensor<T, N, K>, y: 
         acc = dot(load(x, [i, k]), load(weight, [j, k]), acc);
     }
     let a = load(y, [i, j]).cast::<f32>();
-    store(y, [i, j], (a / (1.0 + exp(-a)) * acc).cast::<T>());
+    // Its square is 1 / (1 + exp(-a)): a division is a call.
+    let r = rsqrt(1.0 + exp(-a));
+    store(y, [i, j], (a * r * r * acc).cast::<T>());
 }
 
 // One row of x, or few. With `occupancy(2)` the assembler takes registers for all loads of a step, and puts them ahead of what is computed.
@@ -242,15 +244,15 @@ schedule! {
 
 // Of many rows: as sums, with a gate behind the product.
 schedule! {
-    /// As [`add_tiled`].
+    /// As [`add_tiled`](crate::kernels::fused::add_tiled).
     pub gated_tiled for linear_gated<f32> = add_tiled {}
-    /// As [`add_tiled_split`].
+    /// As [`add_tiled_split`](crate::kernels::fused::add_tiled_split).
     pub gated_tiled_split for linear_gated<f32> = add_tiled_split {}
-    /// As [`add_mma`].
+    /// As [`add_mma`](crate::kernels::fused::add_mma).
     pub gated_mma for linear_gated<f16 | bf16> = add_mma {}
-    /// As [`add_mma_flat`].
+    /// As [`add_mma_flat`](crate::kernels::fused::add_mma_flat).
     pub gated_mma_flat for linear_gated<f16 | bf16> = add_mma_flat {}
-    /// As [`add_wgmma`].
+    /// As [`add_wgmma`](crate::kernels::fused::add_wgmma).
     pub gated_wgmma for linear_gated<f16 | bf16> = add_wgmma {}
 }
 
