@@ -66,10 +66,10 @@ struct Options {
     #[arg(long, value_name = "IDS")]
     prompt: Option<String>,
     /// Tokens to generate
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 6, value_parser = at_least_one)]
     tokens: usize,
     /// Sample among so many tokens [default: take the likeliest]
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_one)]
     top_k: Option<usize>,
     /// Seed of random weights, and of sampling
     #[arg(long, default_value_t = 1)]
@@ -81,8 +81,12 @@ struct Options {
     #[arg(long)]
     verify: bool,
     /// Print the times of a prompt of 2048 tokens and of those behind it; needs a GPU
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["prompt", "verify"])]
     bench: bool,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "it takes a number from 1 on".into())
 }
 
 impl Options {

@@ -33,20 +33,14 @@ schedule! {
         vectorize(iv);
     }
     /// Eight elements of 16 bits at once.
-    pub turned_8 for transpose<f16 | bf16> {
-        tile(j = 64, i = 64);
+    pub turned_8 for transpose<f16 | bf16> = turned_4 {
         split(i -> it, iv: 8);
         split(j -> jo, jt: 32);
-        stage(x at i: shared, transposed, vector(16));
-        pad(x: 16);
-        bind(it -> thread.x, jt -> thread.y);
-        unroll(jo);
-        vectorize(iv);
     }
 }
 
 schedule! {
-    /// Four columns a thread, of 128 rows in a step; 32 CTAs share the rows.
+    /// Four columns a thread, of 64 rows in a step; 32 CTAs share the rows.
     pub columns_4 for column_sum<f32 | f16 | bf16> {
         tile(j = 128, i = 64);
         split(j -> jt, jv: 4);

@@ -1,5 +1,6 @@
 //! Linear layers with what stands around them: the norm before, the gate or the sum behind. One pass over the weight.
 
+use super::linear;
 use tilewright::prelude::*;
 
 /// y = norm(x)·wᵀ, where norm(x) = x / sqrt(mean(x²) + eps) · g for each row. The scale of a row comes out of the sum, so that both are
@@ -126,26 +127,11 @@ schedule! {
 
 schedule! {
     /// As [`row`](crate::kernels::linear::row).
-    pub add_row for linear_add<f32 | f16 | bf16> {
-        tile(i = 1, j = 8, k = 1024);
-        split(k.t -> ko, kl, kv: 32, 4);
-        reduce(acc: lane);
-        bind(j -> warp.x, kl -> lane.x);
-        unroll(ko);
-        vectorize(kv);
-        occupancy(2);
-    }
-    /// Sixteen bytes of 16-bit elements a load.
-    pub add_row_wide for linear_add<f16 | bf16> = add_row {
-        tile(k = 2048);
-        split(k.t -> ko, kl, kv: 32, 8);
-    }
-    /// As [`rows`](crate::kernels::linear::rows).
-    pub add_rows = add_row {
-        tile(i = 8, k = 256);
-        reorder(ko, i, kv);
-        unroll(i in acc);
-    }
+    pub add_row for linear_add<f32 | f16 | bf16> = linear::row {}
+    /// As [`row_wide`](crate::kernels::linear::row_wide).
+    pub add_row_wide for linear_add<f16 | bf16> = linear::row_wide {}
+    /// As [`rows`](crate::kernels::linear::rows), with registers for all loads of a step.
+    pub add_rows for linear_add<f32 | f16 | bf16> = linear::rows { occupancy(2); }
 }
 
 // Behind another launch.
@@ -170,90 +156,30 @@ schedule! {
     pub add_rows_early on sm_90 = add_rows { launch(dependent); }
 }
 
-// On CUDA cores, for f32.
+// Of many rows. Each thread adds, or multiplies, the pairs of the sum that it has.
 schedule! {
     /// As [`tiled`](crate::kernels::linear::tiled).
-    pub add_tiled for linear_add<f32> {
-        tile(i = 128, j = 128, k = 16);
-        split(i -> iw, ih, il, ir: 2, 4, 4);
-        split(j -> jw, jh, jl, jr: 2, 8, 4);
-        split(jl -> jlo, jli: 2);
-        reorder(k, ih, ir, jh, jr);
-        stage(x, weight at k: shared, transposed, vector(16));
-        pad(x: 16, weight: 16);
-        pipeline(k, 2);
-        bind(iw -> warp.y, jw -> warp.x, jli -> lane.x, il -> lane.y, jlo -> lane.z);
-        unroll(k.t);
-        vectorize(jr);
-        vectorize(ir in acc);
-        occupancy(2);
-    }
+    pub add_tiled for linear_add<f32> = linear::tiled {}
     /// As [`tiled_split`](crate::kernels::linear::tiled_split).
-    pub add_tiled_split = add_tiled {
-        tile(i = 64);
-        split_k(k, 8);
-        occupancy(3);
-    }
-}
-
-// On tensor cores.
-schedule! {
-    /// As [`mma`](crate::kernels::linear::mma); each thread adds the pairs of the sum that it has.
-    pub add_mma for linear_add<f16 | bf16> {
-        tile(i = 128, j = 128, k = 32);
-        split(i -> iw, im: 64);
-        split(j -> jw, jm: 32);
-        tensor_core(acc: mma);
-        reorder(iw, jw, k.atom, im, jm);
-        stage(x, weight at k: shared, cp_async, vector(16));
-        swizzle(x: 64, weight: 64);
-        fragment(x, weight at k.atom);
-        pipeline(k, 3);
-        pipeline(k.atom, 2);
-        bind(iw -> warp.y, jw -> warp.x);
-        vectorize(j.pair);
-        order(grouped(8));
-    }
+    pub add_tiled_split for linear_add<f32> = linear::tiled_split {}
+    /// As [`mma`](crate::kernels::linear::mma).
+    pub add_mma for linear_add<f16 | bf16> = linear::mma { drop(exchange(y)); }
     /// As [`mma_flat`](crate::kernels::linear::mma_flat).
-    pub add_mma_flat = add_mma {
-        tile(i = 32, j = 64, k = 64);
-        split(i -> iw, im: 32);
-        split(j -> jw, jm: 16);
-        swizzle(x: 128, weight: 128);
-        split_k(k, 4);
-        drop(order);
-    }
-    /// As [`wgmma`](crate::kernels::linear::wgmma); each thread adds the pairs of the sum that it has.
-    pub add_wgmma on sm_90a for linear_add<f16 | bf16> {
-        tile(i = 128, j = 256, k = 64);
-        split(i -> iw, im: 64);
-        tensor_core(acc: wgmma(64, 256));
-        stage(x, weight at k: shared, tma);
-        swizzle(x: 128, weight: 128);
-        pipeline(k, 3);
-        unroll(k.atom);
-        vectorize(j.pair);
-        produce(k: warpgroup);
-        issue(acc: overwrite, in_flight(1));
-        bind(iw -> warpgroup.x);
-        registers(24, 240);
-        persistent(1);
-        order(grouped(16));
-    }
+    pub add_mma_flat for linear_add<f16 | bf16> = linear::mma_flat {}
+    /// As [`wgmma`](crate::kernels::linear::wgmma).
+    pub add_wgmma for linear_add<f16 | bf16> = linear::wgmma { drop(exchange(y)); }
 }
-
-// Of many rows: as sums, with a gate behind the product.
 schedule! {
-    /// As [`add_tiled`](crate::kernels::fused::add_tiled).
-    pub gated_tiled for linear_gated<f32> = add_tiled {}
-    /// As [`add_tiled_split`](crate::kernels::fused::add_tiled_split).
-    pub gated_tiled_split for linear_gated<f32> = add_tiled_split {}
-    /// As [`add_mma`](crate::kernels::fused::add_mma).
-    pub gated_mma for linear_gated<f16 | bf16> = add_mma {}
-    /// As [`add_mma_flat`](crate::kernels::fused::add_mma_flat).
-    pub gated_mma_flat for linear_gated<f16 | bf16> = add_mma_flat {}
-    /// As [`add_wgmma`](crate::kernels::fused::add_wgmma).
-    pub gated_wgmma for linear_gated<f16 | bf16> = add_wgmma {}
+    /// As [`tiled`](crate::kernels::linear::tiled).
+    pub gated_tiled for linear_gated<f32> = linear::tiled {}
+    /// As [`tiled_split`](crate::kernels::linear::tiled_split).
+    pub gated_tiled_split for linear_gated<f32> = linear::tiled_split {}
+    /// As [`mma`](crate::kernels::linear::mma).
+    pub gated_mma for linear_gated<f16 | bf16> = linear::mma { drop(exchange(y)); }
+    /// As [`mma_flat`](crate::kernels::linear::mma_flat).
+    pub gated_mma_flat for linear_gated<f16 | bf16> = linear::mma_flat {}
+    /// As [`wgmma`](crate::kernels::linear::wgmma).
+    pub gated_wgmma for linear_gated<f16 | bf16> = linear::wgmma { drop(exchange(y)); }
 }
 
 /// All schedules.
