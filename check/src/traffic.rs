@@ -291,9 +291,8 @@ impl<'a> Walk<'a, '_> {
             Stmt::Store { mem, offset, values, guard } => {
                 self.access(stmt, (*mem, Form::Store), offset, values.len(), guard.as_ref(), lanes)?;
             }
-            Stmt::Combine { global, offset, values, guard, .. } => {
-                let what = (Mem::Global(*global), Form::Atomic);
-                self.access(stmt, what, offset, values.len(), guard.as_ref(), lanes)?;
+            Stmt::Combine { mem, offset, values, guard, .. } => {
+                self.access(stmt, (*mem, Form::Atomic), offset, values.len(), guard.as_ref(), lanes)?;
             }
             Stmt::StorePeer { shared, offset, values, .. } => {
                 self.access(stmt, (Mem::Shared(*shared), Form::Store), offset, values.len(), None, lanes)?;

@@ -23,7 +23,22 @@ schedule! {
         bind(it -> thread.x);
         vectorize(iv);
     }
+    /// Each CTA counts in shared memory, and adds its counts to those of all: for few bins.
+    pub shared for histogram {
+        fits(B <= 1024);
+        tile(i = 65536);
+        split(i -> it, iv: 4);
+        split(it -> io, ii: 512);
+        bind(ii -> thread.x);
+        vectorize(iv);
+        stage(h: shared);
+    }
+    /// Its numbers are in registers two steps before they are counted.
+    pub ahead = shared {
+        fragment(x at io);
+        pipeline(io, 2);
+    }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![scalar, vectorized];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![scalar, vectorized, shared, ahead];

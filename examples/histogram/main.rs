@@ -22,7 +22,7 @@ struct Options {
     #[arg(long)]
     length: Option<usize>,
     /// How many different numbers are counted; one more occurs, and so does -1
-    #[arg(long, default_value_t = 65536)]
+    #[arg(long, default_value_t = 256)]
     bins: usize,
     #[command(flatten)]
     setup: Setup,
@@ -31,7 +31,7 @@ struct Options {
 fn main() -> ExitCode {
     run_example::<Options>(
         SCHEDULES,
-        "vectorized",
+        "shared",
         None,
         |o| &o.setup,
         |o| vec![("N", o.length.unwrap_or(1 << 26)), ("B", o.bins)],

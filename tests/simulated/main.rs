@@ -15,6 +15,7 @@ mod integers;
 mod legal;
 mod limits;
 mod multiple;
+mod private;
 #[path = "../../examples/matmul/kernel.rs"]
 #[allow(dead_code, reason = "an example's")]
 mod product;

@@ -126,7 +126,13 @@ pub fn promises(nest: &Nest) -> Vec<Promise> {
         reason: "guards no tail",
         extent: Extent::dim(dim),
     });
-    bounds.chain(multiples).collect()
+    let lengths = nest.lengths.iter().map(|(dim, max)| Promise {
+        assumption: Assumption(Kind::AtMost { extent: Extent::dim(dim), max: (*max).into() }),
+        directive: format!("fits({dim} <= {max})"),
+        reason: "keeps all of it on chip",
+        extent: Extent::dim(dim),
+    });
+    bounds.chain(lengths).chain(multiples).collect()
 }
 
 /// Makes dims smaller until a launch of them keeps what the schedule asserts.

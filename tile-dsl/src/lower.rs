@@ -67,6 +67,7 @@ mod operand;
 mod output;
 mod passes;
 mod pipeline;
+mod private;
 mod products;
 mod put;
 mod registers;

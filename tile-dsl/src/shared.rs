@@ -29,7 +29,7 @@ use crate::{
     kernel::place,
     machine::{Space, Target, Via},
     nest::{CopyId, CopyLayout, LoopKind, Nest, Stmt, TileSize, ValueId, WIDEST, chain},
-    plan::{Channel, Ctas, Full, Parts, Place, Producer, Threads, Using},
+    plan::{Channel, Ctas, Full, Parts, Place, Producer, StorePath, Threads, Using},
     span::SpanId,
 };
 use life::{Clock, Life};
@@ -456,7 +456,7 @@ impl<'p> Finder<'p> {
         Some(buffer)
     }
 
-    /// The tiles that are collected before they are stored.
+    /// The tiles that are collected before they are stored, and those that a CTA has to itself.
     fn outputs(&mut self) {
         let nest = self.plan.nest;
         for (tensor, output) in &nest.outputs {
@@ -468,6 +468,18 @@ impl<'p> Finder<'p> {
                 let buffer = self.buffer(at, dtype, layout.elems, size.clone(), output.span);
                 self.buffers[buffer].align = layout.align;
                 // Copies may be on their way from it.
+                self.buffers[buffer].alone = true;
+            }
+        }
+        for (tensor, span) in &nest.private {
+            let store = self.plan.stores.collected(nest, *tensor);
+            let Some(Ok(StorePath::Private(tile))) = store.map(|store| &store.how) else { continue };
+            let extents: Vec<u64> = tile.dims.iter().map(|dim| dim.extent).collect();
+            let dtype = nest.elem(*tensor);
+            for group in 0..nest.groups() {
+                let at = (Content::Output(*tensor, group), 0);
+                let buffer = self.buffer(at, dtype, tile.elems, Size::Value(extents.clone()), *span);
+                // It lives as long as the tile.
                 self.buffers[buffer].alone = true;
             }
         }

@@ -18,16 +18,19 @@ use tile_dsl::{
 const VECTORS: u32 = 90;
 
 impl<'c> Codegen<'c, '_> {
-    /// Combines consecutive elements with a tensor's: one instruction where the target has it, else one an element.
+    /// Combines consecutive elements with a buffer's: one instruction where the target has it, else one an element.
     pub(super) fn combine(
         &mut self,
         op: RedOp,
-        global: u32,
-        offset: &Expr,
+        (mem, offset): (Mem, &Expr),
         values: &[Expr],
         guard: Option<&Expr>,
     ) -> Result<()> {
-        let (pointer, dtype) = self.address(Mem::Global(global), offset)?;
+        let (pointer, dtype) = self.address(mem, offset)?;
+        let place = match mem {
+            Mem::Global(_) => "gpu.global",
+            Mem::Shared(_) => "cta.shared",
+        };
         let operands: Vec<BasicValueEnum<'c>> =
             values.iter().map(|v| Ok(self.expr(v)?.llvm)).collect::<Result<_>>()?;
         if !op.is_atomic(dtype) || !matches!(operands.len(), 1 | 2 | 4) {
@@ -42,7 +45,8 @@ impl<'c> Codegen<'c, '_> {
         let ty = if op == RedOp::Add && dtype.is_integer() { "u32" } else { dtype.format().ptx };
         let register = if dtype.is_float() { "f" } else { "r" };
         self.under(guard, |this| {
-            if this.kernel.target.sm >= VECTORS && operands.len() > 1 && dtype == DType::F32 {
+            let vectors = this.kernel.target.sm >= VECTORS && matches!(mem, Mem::Global(_));
+            if vectors && operands.len() > 1 && dtype == DType::F32 {
                 let n = operands.len();
                 let names: Vec<String> = (1..=n).map(|i| format!("${i}")).collect();
                 let text = format!("red.relaxed.gpu.global.add.v{n}.f32 [$0], {{{}}};", names.join(", "));
@@ -51,7 +55,7 @@ impl<'c> Codegen<'c, '_> {
                 this.assembly(&text, None, &format!("l{}", ",f".repeat(n)), &arguments)?;
                 return Ok(());
             }
-            let text = format!("red.relaxed.gpu.global.{operation}.{ty} [$0], $1;");
+            let text = format!("red.relaxed.{place}.{operation}.{ty} [$0], $1;");
             for (i, operand) in (0u64..).zip(operands) {
                 let index = this.context.i32_type().const_int(i, false);
                 let element = this.element(pointer, dtype, index)?;

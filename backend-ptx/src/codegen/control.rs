@@ -116,8 +116,8 @@ impl<'c> Codegen<'c, '_> {
             Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values),
             Stmt::TransposeMatrix { dst, values } => self.transpose_matrix(dst, values),
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b),
-            Stmt::Combine { op, global, offset, values, guard } => {
-                self.combine(*op, *global, offset, values, guard.as_ref())
+            Stmt::Combine { op, mem, offset, values, guard } => {
+                self.combine(*op, (*mem, offset), values, guard.as_ref())
             }
             Stmt::Arrive { dst, counters, offset, parts, guard, group } => {
                 self.arrive(*dst, (*counters, offset), *parts, guard.as_ref(), *group)

@@ -280,11 +280,11 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
             let name = frag(kernel, *n);
             plain("product", format!("{} into {name}", atom.label()), &[name])
         }
-        Stmt::Combine { op, global, values, .. } => {
-            let name = param(kernel, *global);
+        Stmt::Combine { op, mem, values, .. } => {
+            let (name, space) = place(kernel, *mem);
             plain(
                 "store",
-                format!("{} of {} with global {name}, atomic", op.name(), elements(values.len())),
+                format!("{} of {} with {space} {name}, atomic", op.name(), elements(values.len())),
                 &[name],
             )
         }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! fits(N <= n)     a.1.rest  →  a.1.n      for loops over an axis of extent N: at most n steps, guarded
+//! fits(B <= n)     h: Tensor<i32, B>, h[*b]     what is indexed by values has a size, and fits shared memory
 //! ```
-//! Conditions: the dim is the extent of an axis; what it is a multiple of is within the bound; the bound leaves each axis points, and
+//! Conditions: the dim is the extent of an axis, or of a tensor; what it is a multiple of is within the bound; the bound leaves each axis points, and
 //! says more than what every launch keeps to.
 //! Cost: launches with a greater extent are refused.
 
@@ -17,6 +18,7 @@ use crate::{
     nest::{Steps, Stmt},
     tile::{Axis, AxisKind},
 };
+use std::collections::BTreeSet;
 
 directive! {
     /// `fits(N <= 1024)`: an upper bound, checked at launch.
@@ -90,8 +92,17 @@ fn fits(nest: &Nest, dim: &str, max: u32) -> Result<(Nest, Proof), Failure> {
         return Err(refuse(text).note(*span, format!("`{name}` is bound here")).edit(Edit::remove()));
     }
     if facts.is_empty() {
-        let dims: Vec<String> = nest.kernel.axes.iter().flat_map(|a| a.extent.dims.keys().cloned()).collect();
-        return Err(names::unknown("dim", dim, dims));
+        let kernel = &nest.kernel;
+        let axes = kernel.axes.iter().map(|a| &a.extent);
+        let extents = axes.chain(kernel.tensors.iter().flat_map(|t| &t.dims));
+        let mut known = BTreeSet::new();
+        let named = extents.flat_map(|e| e.dims.keys());
+        let dims: Vec<String> = named.filter(|dim| known.insert(*dim)).cloned().collect();
+        if dims.iter().all(|known| known != dim) {
+            return Err(names::unknown("dim", dim, dims));
+        }
+        facts.push(format!("`{dim}` is at most {max}"));
+        nest.lengths.insert(dim.to_string(), max);
     }
     compatible(nest, facts)
 }

@@ -5,6 +5,7 @@
 //! stage(a at k: shared)      (for k X)  →  (for k (stage a X))
 //! stage(v: shared)           the value v is held in shared memory
 //! stage(c: shared, tma)      a tensor map stores the tile of c that the CTA has collected
+//! stage(h: shared)           atomic_add(h, ..): a CTA adds to a tile of h of its own, and that to h once
 //! ```
 //!
 //! Where values say what is read, `x[load(at, [i]), k]`, the copy has a row for each point of `i`, and whoever fills it looks the value up.
@@ -12,10 +13,11 @@
 //!
 //! Conditions: the kernel does not write what is copied; all reads in the loop move alike, or the directive says which (`a[i, k]`); no loop
 //! without a bound runs inside over one of its axes; rows suit the instruction (`cp_async`, `tma`) and the vector. A stored tensor is stored by one
-//! statement, and not read.
+//! statement, and not read. Where values say what is added to, that dimension has a number for its extent.
 //! Cost: bytes of shared memory, and a barrier a step unless `pipeline` runs the copies ahead.
 
 mod collected;
+mod private;
 
 use super::prelude::*;
 use crate::{
@@ -59,7 +61,7 @@ directive! {
 }
 
 impl Definition for Stage {
-    const CHECK: Option<Check> = Some((Shows::Stores, collected::check));
+    const CHECK: Option<Check> = Some((Shows::Stores, |context| [collected::check(context), private::check(context)].concat()));
 
     fn apply(&self, nest: &Nest, span: SpanId) -> Applied {
         stage::apply(nest, &Request::of(self, span))
@@ -106,7 +108,10 @@ impl Drawn for Stage {
     fn candidates(kind: Kind, generator: &mut Generator<'_>, _: &Wish<'_>) -> Vec<DirectiveKind> {
         match kind {
             Kind::StageValue => {
-                generator.values().iter().map(|value| crate::engine::checks::stage_value(value)).collect()
+                let values = generator.values();
+                let combined = generator.combined();
+                let names = values.iter().chain(&combined);
+                names.map(|name| crate::engine::checks::stage_value(name)).collect()
             }
             Kind::Collect | Kind::CollectMatrices => {
                 let via = if kind == Kind::Collect { Via::Tma } else { Via::Stmatrix };

@@ -8,6 +8,7 @@ pub(crate) mod fission;
 pub(crate) mod gathered;
 pub(crate) mod output;
 pub(crate) mod place;
+pub(crate) mod private;
 pub(crate) mod reads;
 pub(crate) mod recurrence;
 pub(crate) mod reorder;

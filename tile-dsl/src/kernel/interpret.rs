@@ -281,19 +281,27 @@ impl Run<'_> {
                 let moved = value.permuted(|t| t ^ *lanes as usize);
                 self.define(*dst, Rc::new(moved), mask);
             }
-            Stmt::Combine { op, global, offset, values, guard } => {
+            Stmt::Combine { op, mem, offset, values, guard } => {
                 let adds = self.guarded(guard, mask)?;
-                let dtype = self.kernel.dtype_of(Mem::Global(*global)).unwrap_or(DType::F32);
+                let dtype = self.kernel.dtype_of(*mem).unwrap_or(DType::F32);
                 let offset = self.eval(offset, &adds)?;
                 let columns: Vec<Vec<f32>> =
                     values.iter().map(|v| self.eval(v, &adds)?.to_f32()).collect::<Result<_, _>>()?;
                 for t in (0..mask.len()).filter(|t| adds[*t]) {
-                    self.counts.global_stores += 1;
                     let at = offset.ints()?[t];
-                    let data = self.global(t, *global, at, columns.len())?;
-                    data.iter_mut()
-                        .zip(&columns)
-                        .for_each(|(x, c)| *x = column::combined(*op, dtype, *x, c[t]));
+                    let combine = |n: usize, x: f32| column::combined(*op, dtype, x, columns[n][t]);
+                    match *mem {
+                        Mem::Global(global) => {
+                            self.counts.global_stores += 1;
+                            let data = self.global(t, global, at, columns.len())?;
+                            data.iter_mut().enumerate().for_each(|(n, x)| *x = combine(n, *x));
+                        }
+                        Mem::Shared(buffer) => {
+                            self.counts.shared_stores += 1;
+                            let combined = self.shared.combine((buffer, at), columns.len(), (t as u32, self.epoch), combine);
+                            combined.map_err(|what| (t, what))?;
+                        }
+                    }
                 }
             }
             Stmt::Arrive { group: Some(_), .. } => return Err((0, ASYNCHRONOUS.into())),

@@ -309,20 +309,21 @@ statements! {
         atom(atom, false) slots(frag, slots) "+=" operands(a) "x" operands(b)
     ];
 
-    /// `red.relaxed.gpu.global` (PTX ISA 9.7.13.9) on consecutive elements of a tensor, as [`Stmt::Store`].
+    /// `red.relaxed` (PTX ISA 9.7.13.9) on consecutive elements of a buffer, as [`Stmt::Store`]: of the GPU on a tensor, of the
+    /// CTA in shared memory.
     "combine y[%0] sum %1, %2 if %3"
     Combine {
         /// How the values are combined with what is there.
         op: RedOp,
-        /// Tensor parameter, by its position in [`Kernel::params`].
-        global: u32,
+        /// Buffer.
+        mem: Mem,
         /// Offset of the first element.
         offset: Expr,
         /// One an element, `f32`, or `i32` or `u32`.
         values: Vec<Expr>,
         /// Where false, nothing happens.
         guard: Option<Expr>,
-    }: ["combine" global(global, offset, Combine) reduction(op) values(values, "operand") guard(guard)];
+    }: ["combine" place(mem, offset, Combine) reduction(op) values(values, "operand") guard(guard)];
 
     /// All threads of `parts` CTAs meet at a counter, without waiting: `dst` is true in every thread of the CTA that
     /// arrives last, which sees what the others stored to global memory before. A barrier of each CTA, or of its first

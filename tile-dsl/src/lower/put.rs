@@ -5,7 +5,7 @@ use super::{
     error::LowerError,
     exchange, expr,
     gather::{self, Place},
-    guard, loads, output, store,
+    guard, loads, output, private, store,
 };
 use crate::{
     kernel::Expr as KExpr,
@@ -21,6 +21,11 @@ pub(super) fn put(cx: &mut Cx<'_>, id: AccessId, expr: &Expr) -> Result<(), Lowe
         // Without vectors, lanes store what they hold.
         Some(Ok(StorePath::Exchanged(how))) if cx.view.variant != Variant::General => {
             return exchange::exchange(cx, id, how, expr);
+        }
+        Some(Ok(StorePath::Private(tile))) => {
+            let replica = guard::replica_guard(cx, &[]);
+            let (place, value) = element(cx, id, expr)?;
+            return private::combine(cx, id, tile, (place, value), replica);
         }
         Some(Ok(_)) => {}
         _ => return Err(LowerError::Malformed("no store is planned here".into())),

@@ -21,14 +21,14 @@ use super::{
     error::LowerError,
     flow::{CopyPlan, Mbarriers},
     grid::{Decoded, Grid},
-    limits, mbarriers, output, ring, ring_stages,
+    limits, mbarriers, output, private, ring, ring_stages,
     sync::Sync,
     turns, walk,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Async},
-    nest::TileSize,
+    nest::{Nest, TileSize},
     op::{BinOp, CmpOp},
     plan::{Does, Producing, Role},
 };
@@ -43,7 +43,7 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
         let body = match does {
             // All threads do the same.
             Does::Compute { group, of, barrier: None } => {
-                tiles(cx, *group, *of, |cx| walk::stmt(cx, &nest.body))?;
+                tiles(cx, *group, *of, |cx| compute(cx, nest))?;
                 output::await_sent(cx);
                 return Ok(());
             }
@@ -51,7 +51,7 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
                 (cx.env.tile.group, cx.env.tile.units.first) = (*group, first);
                 cx.build.emit.push();
                 turns::first_turn(cx)?;
-                tiles(cx, *group, *of, |cx| walk::stmt(cx, &nest.body))?;
+                tiles(cx, *group, *of, |cx| compute(cx, nest))?;
                 output::await_sent(cx);
                 let mut body = cx.build.emit.pop();
                 among(&mut body, kernel::Group { id: *id, threads });
@@ -164,6 +164,13 @@ fn of_size<'a>(
     body(cx)?;
     cx.env.tile.size = TileSize::Whole;
     Ok(cx.build.emit.pop())
+}
+
+/// A tile.
+fn compute(cx: &mut Cx<'_>, nest: &Nest) -> Result<(), LowerError> {
+    private::begin(cx)?;
+    walk::stmt(cx, &nest.body)?;
+    private::end(cx)
 }
 
 /// The loops of a producer.

@@ -8,7 +8,7 @@ use super::{
     error::LowerError,
     gather::Place,
     guard::{self, Within},
-    linear::Offset,
+    linear::{Linear, Offset},
     loads::{self, Lanes},
     memory,
 };
@@ -30,11 +30,7 @@ pub(super) fn stored_place(
 ) -> Result<StoredPlace, LowerError> {
     let tensor = cx.view.nest.access(id).tensor;
     let coords = loads::without_lane(cx, id, place.coords, lanes);
-    let mut within = axes_within(cx, id, lanes);
-    within.extend(guard::access_within(cx, id, &coords));
-    let mut guard = guard::inside(cx, &within);
-    guard = cx.build.emit.and(guard, place.guard);
-    guard = cx.build.emit.and(guard, replica);
+    let guard = exists(cx, id, (&coords, place.guard), lanes, replica);
 
     let pitches = memory::pitches(cx, tensor);
     let mut offset = Offset::default();
@@ -52,6 +48,21 @@ pub(super) fn stored_place(
     }
     let combine = cx.view.nest.access(id).combines.as_ref().map(|(op, _)| *op);
     Ok(StoredPlace { mem, base, constant, ty, guard, combine })
+}
+
+/// Whether an element is stored: its point exists, and so does its place, and it is this replica that stores.
+pub(super) fn exists(
+    cx: &mut Cx<'_>,
+    id: AccessId,
+    (coords, leads_inside): (&[Linear], Option<Atom>),
+    lanes: Option<Lanes>,
+    replica: Option<Atom>,
+) -> Option<Atom> {
+    let mut within = axes_within(cx, id, lanes);
+    within.extend(guard::access_within(cx, id, coords));
+    let guard = guard::inside(cx, &within);
+    let guard = cx.build.emit.and(guard, leads_inside);
+    cx.build.emit.and(guard, replica)
 }
 
 /// Stores an element, or holds it back until its vector is complete.
@@ -88,12 +99,10 @@ pub(super) fn emit_store(cx: &mut Cx<'_>, place: &StoredPlace, values: Vec<KExpr
     let offset = Emit::sum_expr(base, constant, ty);
     let guard = guard.map(Atom::expr);
     cx.build.emit.stmt(match mem {
-        Mem::Global(global) if let Some(op) = combine => {
-            kernel::Stmt::Combine { op, global, offset, values, guard }
-        }
+        mem if let Some(op) = combine => kernel::Stmt::Combine { op, mem, offset, values, guard },
         Mem::Global(global) if cx.env.adding => {
             cx.build.cleared.insert(global);
-            kernel::Stmt::Combine { op: RedOp::Add, global, offset, values, guard }
+            kernel::Stmt::Combine { op: RedOp::Add, mem, offset, values, guard }
         }
         mem => kernel::Stmt::Store { mem, offset, values, guard },
     });

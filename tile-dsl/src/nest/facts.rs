@@ -98,6 +98,8 @@ macro_rules! line {
 facts! {
     /// Upper bounds of axes asserted by `fits`, checked at launch; by axis, in elements.
     bounds: BTreeMap<AxisId, u32>, line "fits";
+    /// Upper bounds of dims that no axis goes through, asserted by `fits`, checked at launch.
+    lengths: BTreeMap<String, u32>, line "lengths";
     /// Numbers that dims are multiples of, asserted by `multiple`, checked at launch; by dim.
     multiples: BTreeMap<String, u32>, line "multiple";
     /// Loops of the kernel whose steps see a tile as a whole, by axis.
@@ -114,6 +116,8 @@ facts! {
     occupancy: Option<u32>, line "occupancy";
     /// Tensors that the kernel stores to, whose elements a CTA collects in shared memory first.
     outputs: BTreeMap<TensorId, Output>, line "collected";
+    /// Tensors that values are combined with, of which each CTA has a part of its own in shared memory (`stage`), and where that is said.
+    private: BTreeMap<TensorId, SpanId>, line "private";
     /// Tensors whose stored rows lanes exchange, so that each stores eight elements (`exchange`), and where that is said.
     exchanged: BTreeMap<TensorId, SpanId>, line "exchange";
     /// Eviction priorities in L2 of what is accessed of tensors, where one is said (`cache`).

@@ -296,7 +296,7 @@ pub(crate) fn of_a_tile(mut loops: Vec<Step>) -> Vec<Step> {
 }
 
 /// Least and greatest value of an index while the given digits run (the rest of each axis at 0).
-fn span(index: &Affine, inner: &[Digit]) -> (i64, Option<i64>) {
+pub(super) fn span(index: &Affine, inner: &[Digit]) -> (i64, Option<i64>) {
     let (mut low, mut high) = (index.constant, Some(index.constant));
     for (axis, c) in &index.terms {
         for digit in inner.iter().filter(|d| d.axis == *axis) {

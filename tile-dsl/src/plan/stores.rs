@@ -3,7 +3,7 @@
 use crate::{
     nest::{
         AccessId, CopyLayout, ExchangedMatrices, Frame, LANES_OF_ROW, MATRIX_ROWS, Nest, NoExchange,
-        NoStoredMatrices, Step, StoredMatrices, Target, leaves, of_a_tile,
+        NoStoredMatrices, PrivateTile, Step, StoredMatrices, Target, leaves, of_a_tile,
     },
     tile::TensorId,
 };
@@ -19,6 +19,8 @@ pub(crate) enum StorePath {
     Exchanged(ExchangedMatrices),
     /// Through shared memory, as boxes of a tensor map.
     Collected(Collected),
+    /// Combined with a tile of the CTA's own in shared memory, which is combined with the tensor once.
+    Private(PrivateTile),
 }
 
 /// A tile that is collected in shared memory before it is stored.
@@ -41,6 +43,8 @@ pub(crate) enum Unstored {
     Matrices(TensorId, NoStoredMatrices),
     /// Lanes hold no matrices that they can exchange.
     Exchange(TensorId, NoExchange),
+    /// A tile that a CTA has to itself has no bound in this dimension.
+    Endless(TensorId, usize),
 }
 
 impl Unstored {
@@ -51,6 +55,11 @@ impl Unstored {
             Unstored::Unbounded(tensor) => format!("a tile of `{}` has no size", name(tensor)),
             Unstored::Matrices(tensor, why) => not_stored(nest, &name(tensor), why),
             Unstored::Exchange(tensor, why) => not_exchanged(nest, &name(tensor), why),
+            Unstored::Endless(tensor, dim) => format!(
+                "the part of `{}` that a CTA has to itself has no size: dimension {dim}, `{}`, has no bound",
+                name(tensor),
+                nest.tensor(tensor).dims[dim]
+            ),
         }
     }
 }
@@ -169,6 +178,10 @@ impl StorePath {
     fn text(&self, nest: &Nest) -> String {
         match self {
             StorePath::Elements => "by elements".into(),
+            StorePath::Private(tile) => {
+                let extents: Vec<String> = tile.dims.iter().map(|dim| dim.extent.to_string()).collect();
+                format!("{} combined by the CTA first", extents.join("×"))
+            }
             StorePath::Exchanged(how) => {
                 let four = |(digit, taken): &(_, u32)| format!("{taken} of {}", nest.digit_name(*digit));
                 let fours: Vec<String> = how.fours.iter().map(four).collect();
@@ -204,6 +217,10 @@ fn how(
         let matrices = || nest.stored_matrices(of, &inside).map_err(|why| Unstored::Matrices(tensor, why));
         let matrices = if output.matrices { Some(matrices()?) } else { None };
         return Ok(StorePath::Collected(Collected { layout, swizzle: output.swizzle, matrices }));
+    }
+    if nest.private.contains_key(&tensor) {
+        let tile = nest.private_tile(of, loops).map_err(|dim| Unstored::Endless(tensor, dim))?;
+        return Ok(StorePath::Private(tile));
     }
     if nest.exchanged.contains_key(&tensor) {
         let how = nest.exchanged_matrices(of, loops).map_err(|why| Unstored::Exchange(tensor, why))?;

@@ -122,10 +122,16 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         }
         _ => None,
     });
+    // What is combined goes to global memory then.
+    let own = |tensor| nest.private.contains_key(&tensor).then(Edit::remove);
+    let without = match largest.content {
+        Content::Output(tensor, _) => own(tensor),
+        _ => None,
+    };
     let axes: Vec<&str> = nest.kernel.axes.iter().map(|a| a.name.as_str()).collect();
     let program =
         |a: &str| nest.kernel.axes.iter().any(|x| x.name == a && x.kind == crate::tile::AxisKind::Program);
     // A smaller tile of a loop keeps what a CTA computes; only then a smaller tile of the output.
     let inner = context.smaller_tiles(shrink, |a| axes.contains(&a) && !program(a));
-    vec![diagnostic.edits(through.chain(fewer).chain(inner).chain(context.smaller_tiles(shrink, program)))]
+    vec![diagnostic.edits(through.chain(fewer).chain(inner).chain(context.smaller_tiles(shrink, program)).chain(without))]
 }

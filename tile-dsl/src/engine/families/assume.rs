@@ -5,6 +5,7 @@ use crate::{
     assume,
     diagnostic::{Diagnostic, Edit},
     directive,
+    index::Extent,
     nest::Nest,
     span::SpanId,
 };
@@ -19,11 +20,15 @@ pub(crate) const MOST_POINTS: i64 = assume::MOST_POINTS;
 
 /// Some launch that is not empty keeps both the bound of a dim and what it is a multiple of.
 pub(crate) fn compatible(nest: Nest, facts: Vec<String>) -> Result<(Nest, Proof), Failure> {
-    for (axis, max) in &nest.bounds {
+    let of_axes = nest.bounds.iter().map(|(axis, max)| {
         let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
+        (extent.clone(), *max)
+    });
+    let of_dims = nest.lengths.iter().map(|(dim, max)| (Extent::dim(dim), *max));
+    for (extent, max) in of_axes.chain(of_dims) {
         for (dim, of) in &nest.multiples {
             let Some(c) = extent.dims.get(dim) else { continue };
-            let most = (i64::from(*max) - extent.constant) / c;
+            let most = (i64::from(max) - extent.constant) / c;
             if most < i64::from(*of) {
                 return Err(refuse(format!(
                     "`{dim}` is at most {most} and a multiple of {of}: only an empty launch has both"

@@ -52,6 +52,10 @@ pub(crate) fn by_forms(nest: &Nest, access: AccessId) -> Result<(), Failure> {
 /// `stage(tensor: shared, tma)` for a tensor that is stored to.
 pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
     let (name, info) = (request.buffer, nest.tensor(tensor));
+    let (stores, read) = accesses(nest, tensor);
+    if stores.iter().any(|access| nest.access(*access).combines.is_some()) {
+        return super::private::apply(nest, request, (tensor, &stores));
+    }
     let plain = || {
         Edit::instead([
             Request { at: None, via: Via::Tma, transposed: false, vector: None, ..*request }.kind()
@@ -64,7 +68,6 @@ pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
         .edit(plain())
         .edit(Edit::remove()));
     }
-    let (stores, read) = accesses(nest, tensor);
     if let Some(read) = read {
         return Err(refuse(format!(
             "`{name}` is read, too: a read would not see elements that wait in shared memory"

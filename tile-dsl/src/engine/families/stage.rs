@@ -180,7 +180,8 @@ fn stage_tensor(
 ) -> Result<(Nest, Proof), Failure> {
     let name = request.buffer;
     let info = nest.tensor(tensor);
-    if info.mutable && request.at.is_none() && follows.is_none() {
+    let combined = || nest.accesses.iter().any(|a| a.tensor == tensor && a.combines.is_some());
+    if info.mutable && follows.is_none() && (request.at.is_none() || combined()) {
         return super::output::apply(nest, request, tensor);
     }
     if info.mutable && enforced("stage: not written") {
@@ -496,6 +497,12 @@ pub(crate) fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usi
         let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
         return Err(names::unknown("tensor", buffer, known));
     };
+    if nest.private.contains_key(&tensor) {
+        return Err(refuse(format!(
+            "the part of `{buffer}` that a CTA has to itself has no rows to {what}: values are combined with it one by one"
+        ))
+        .edit(Edit::remove()));
+    }
     let found: Vec<usize> = nest
         .copies
         .iter()

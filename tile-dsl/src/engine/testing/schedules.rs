@@ -421,6 +421,7 @@ impl<'a> Generator<'a> {
                 self.propose(super::super::checks::stage_value(&value));
             }
         }
+        self.private();
         self.fragments();
         let staged: Vec<String> = self
             .schedule

@@ -18,6 +18,14 @@ struct Cell {
 
 const SEVERAL: u32 = u32::MAX;
 
+/// The mark of a thread that combined a value with an element: others may do so, too, until the next barrier.
+const COMBINED: u32 = u32::MAX - 1;
+
+/// Who wrote, in words.
+fn writer(by: u32) -> String {
+    if by == COMBINED { "threads combined values with".into() } else { format!("thread {by} wrote") }
+}
+
 /// Where a buffer lies, in cells.
 struct Buffer {
     start: usize,
@@ -88,8 +96,9 @@ impl SharedMemory {
                     && by != thread
                 {
                     return Err(format!(
-                        "reads shared element {} that thread {by} wrote since the last barrier",
-                        at + i
+                        "reads shared element {} that {} since the last barrier",
+                        at + i,
+                        writer(by)
                     ));
                 }
                 cell.read = match cell.read {
@@ -120,8 +129,9 @@ impl SharedMemory {
                 let other = |mark: Option<(u64, u32)>| mark.filter(|(e, by)| *e == epoch && *by != thread);
                 if let Some((_, by)) = other(cell.written) {
                     return Err(format!(
-                        "writes shared element {} that thread {by} wrote since the last barrier",
-                        at + i
+                        "writes shared element {} that {} since the last barrier",
+                        at + i,
+                        writer(by)
                     ));
                 }
                 if other(cell.read).is_some() {
@@ -144,6 +154,43 @@ impl SharedMemory {
     /// Writes consecutive elements.
     pub fn store(&mut self, place: Place, data: &[f32], thread: u32, epoch: u64) -> Result<(), String> {
         self.claim(place, data.len(), thread, epoch, |i, element| element[0].value = Some(data[i]))
+    }
+
+    /// Combines values with consecutive elements, in one step that other threads' combining cannot part.
+    pub fn combine(
+        &mut self,
+        place: Place,
+        n: usize,
+        (thread, epoch): (u32, u64),
+        combined: impl Fn(usize, f32) -> f32,
+    ) -> Result<(), String> {
+        let (at, cells, each) = self.range(place, n)?;
+        for (i, element) in self.cells[cells.clone()].chunks_exact(each).enumerate() {
+            let what = |what: String| format!("combines a value with shared element {} {what}", at + i);
+            for cell in element {
+                if cell.in_flight {
+                    return Err(what("while a copy to it is on its way".into()));
+                }
+                let others = |mark: Option<(u64, u32)>| {
+                    mark.filter(|(e, by)| *e == epoch && ![thread, COMBINED].contains(by))
+                };
+                if let Some((_, by)) = others(cell.written) {
+                    return Err(what(format!("that {} since the last barrier", writer(by))));
+                }
+                if others(cell.read).is_some() {
+                    return Err(what("that others read since the last barrier".into()));
+                }
+            }
+            let known = element[0].value.filter(|_| element.iter().all(|cell| cell.owner == Some(place.0)));
+            if known.is_none() {
+                return Err(what("before it is written".into()));
+            }
+        }
+        for (i, element) in self.cells[cells].chunks_exact_mut(each).enumerate() {
+            element.iter_mut().for_each(|cell| cell.written = Some((epoch, COMBINED)));
+            element[0].value = element[0].value.map(|x| combined(i, x));
+        }
+        Ok(())
     }
 
     /// Begins an asynchronous copy to consecutive elements.

@@ -105,11 +105,12 @@ impl Verifier<'_> {
                 let known = matches!(x, d if atom.row().multiplies(d));
                 ensure(known && x == y, || format!("{atom} of other types"))
             }
-            Stmt::Combine { op, global, .. } => {
-                if let Some(dtype) = self.kernel.dtype_of(Mem::Global(*global)) {
+            Stmt::Combine { op, mem, .. } => {
+                if let Some(dtype) = self.kernel.dtype_of(*mem) {
                     ensure(op.is_atomic(dtype), || format!("atomic {} of {dtype}", op.name()))?;
                 }
-                let plain = self.kernel.evict(*global).is_none();
+                let Mem::Global(global) = *mem else { return Ok(()) };
+                let plain = self.kernel.evict(global).is_none();
                 ensure(plain, || format!("atomic {} to parameter {global} by a cache policy", op.name()))
             }
             Stmt::Arrive { counters, offset, parts, guard, group, .. } => {

@@ -301,6 +301,7 @@ impl Generator<'_> {
                 self.wild_layout(&value);
             }
         }
+        self.private();
         for _ in 0..self.times(20 + 10 * busy, 2) {
             let at = self.wild_digit();
             for buffer in &tensors {

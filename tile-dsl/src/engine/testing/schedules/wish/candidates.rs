@@ -219,6 +219,31 @@ impl Generator<'_> {
         self.kernel.tensors.iter().filter(|t| t.mutable).map(|t| t.name.clone()).collect()
     }
 
+    /// Here and there, a part of its own for each CTA of what values are combined with.
+    pub(crate) fn private(&mut self) {
+        for tensor in self.combined() {
+            if !self.chance(40) {
+                continue;
+            }
+            let axes = self.dims();
+            let of = self.kernel.tensors.iter().filter(|t| t.name == tensor).flat_map(|t| &t.dims);
+            let named: BTreeSet<String> = of.flat_map(|extent| extent.dims.keys().cloned()).collect();
+            for dim in named.difference(&axes) {
+                let max = *self.random.pick(&[1, 24, 32, 100]);
+                self.propose(directive::Fits { dim: dim.clone(), max });
+            }
+            self.propose(crate::engine::checks::stage_value(&tensor));
+        }
+    }
+
+    /// Tensors that values are combined with.
+    pub(crate) fn combined(&self) -> Vec<String> {
+        let nest = &self.nests[0];
+        let combined = nest.accesses.iter().filter(|access| access.combines.is_some());
+        let found: BTreeSet<_> = combined.map(|access| access.tensor).collect();
+        found.into_iter().map(|tensor| nest.tensor(tensor).name.clone()).collect()
+    }
+
     /// Loops of few steps.
     pub(crate) fn short(&self, most: u32) -> Vec<String> {
         let digits = self.digits(true).into_iter();
