@@ -59,6 +59,39 @@ mod kernels {
         store(o, [b, r], acc);
     }
 
+    /// A matrix of its own for each block of rows.
+    #[tile_kernel]
+    pub fn slabs<T: Float>(
+        x: &Tensor<T, Z, I, K>,
+        w: &Tensor<T, E, K, N>,
+        expert: &Tensor<i64, Z>,
+        y: &mut Tensor<f32, Z, I, N>,
+    ) {
+        let (z, i, j) = program_tile(Z, I, N);
+        let mut acc = zeros::<f32>([z, i, j]);
+        for k in tiles(K) {
+            let own = load(w, [load(expert, [z]).cast::<i32>(), k, j]);
+            acc = dot(load(x, [z, i, k]), own, acc);
+        }
+        store(y, [z, i, j], acc);
+    }
+
+    /// Sequences behind one another, each from its first row on.
+    #[tile_kernel]
+    pub fn packed<T: Float>(
+        x: &Tensor<T, S, D>,
+        first: &Tensor<i32, B>,
+        len: &Tensor<i32, B>,
+        y: &mut Tensor<f32, B, D>,
+    ) {
+        let (b, d) = program_tile(B, D);
+        let mut acc = zeros::<f32>([b, d]);
+        for j in tiles(S).below(load(len, [b])) {
+            acc += sum(load(x, [load(first, [b]) + j, d]).cast::<f32>(), j);
+        }
+        store(y, [b, d], acc);
+    }
+
     /// Neighbours of places, by what is added to a value.
     #[tile_kernel]
     pub fn neighbours(x: &Tensor<f32, V>, at: &Tensor<u8, N>, w: &Tensor<f32, 3>, y: &mut Tensor<f32, N>) {
@@ -243,6 +276,44 @@ mod kernels {
             bind(r -> thread.x);
         }
         pub pages_one for pages { fits(D <= 16); tile(r = 4, p = 1); stage(cache at p: shared); pipeline(p, 3); bind(r -> thread.x); }
+        pub pages_boxes on sm_90 for pages {
+            fits(D <= 16);
+            tile(r = 4, p = 1);
+            stage(cache at p: shared, tma);
+            pipeline(p, 3);
+            bind(r -> thread.x);
+        }
+        pub experts_box on sm_90 for experts<f32> {
+            tile(i = 8, j = 16, k = 8);
+            stage(x at k: shared, vector(16));
+            stage(w at k: shared, tma);
+            bind(i -> thread.y, j -> thread.x);
+        }
+        pub slabs_plain for slabs<f32 | f16> { tile(i = 8, j = 8, k = 4); bind(i -> thread.y, j -> thread.x); }
+        pub slabs_staged for slabs<f32> { tile(i = 8, j = 16, k = 8); stage(x, w at k: shared); bind(i -> thread.y, j -> thread.x); }
+        pub slabs_boxes on sm_90 for slabs<f32> {
+            tile(i = 8, j = 16, k = 8);
+            stage(x, w at k: shared, tma);
+            pipeline(k, 2);
+            bind(i -> thread.y, j -> thread.x);
+        }
+        pub slabs_wgmma on sm_90a for slabs<f16> {
+            tile(i = 64, j = 64, k = 64);
+            tensor_core(acc: wgmma(64, 64));
+            stage(x, w at k: shared, tma);
+            swizzle(x: 128, w: 128);
+            pipeline(k, 3);
+        }
+        pub slabs_roles = slabs_wgmma { produce(k: warp); persistent(1); }
+        pub slabs_cluster = slabs_wgmma { produce(k: warp); cluster(i: 2); }
+        pub packed_plain for packed<f32 | f16> { tile(d = 32, j = 4); bind(d -> thread.x); }
+        pub packed_boxes on sm_90 for packed<f32 | f16> {
+            tile(d = 32, j = 8);
+            stage(x at j: shared, tma);
+            pipeline(j, 3);
+            bind(d -> thread.x);
+        }
+        pub packed_roles = packed_boxes { produce(j: warp); persistent(1); }
         pub neighbours_plain for neighbours { tile(n = 32); bind(n -> thread.x); }
         pub neighbours_rows for neighbours { tile(n = 32); stage(x at r: shared); reorder(r, n.t); bind(n -> thread.x); }
     }
@@ -290,8 +361,40 @@ fn experts_have_their_own_rows_and_matrices() {
                 &k::experts_registers,
             ],
         );
+        case.check_simulator::<k::experts>(&k::experts_box);
         let case = Case::with(k::experts::KERNEL, Some(DType::F16), &dims, &data);
         check::<k::experts>(&case, &[&k::experts_plain, &k::experts_mma, &k::experts_persistent]);
+    }
+}
+
+#[test]
+fn a_value_moves_a_box_of_a_tensor_map() {
+    for (z, i, kk, n, e) in [(1, 1, 1, 1, 1), (5, 9, 13, 11, 3), (7, 40, 72, 40, 4), (4, 130, 64, 136, 5)] {
+        let dims = [("Z", z), ("I", i), ("K", kk), ("N", n), ("E", e)];
+        let data = [("expert", places(z, e, 3))];
+        let case = Case::with(k::slabs::KERNEL, Some(DType::F32), &dims, &data);
+        check::<k::slabs>(&case, &[&k::slabs_plain, &k::slabs_staged]);
+        case.check_simulator::<k::slabs>(&k::slabs_boxes);
+        let case = Case::with(k::slabs::KERNEL, Some(DType::F16), &dims, &data);
+        for schedule in [&k::slabs_plain as &dyn AnySchedule, &k::slabs_wgmma, &k::slabs_roles, &k::slabs_cluster] {
+            case.check_simulator::<k::slabs>(schedule);
+        }
+    }
+}
+
+#[test]
+fn a_box_begins_where_a_value_and_a_form_say() {
+    for (s, d, b) in [(1, 1, 1), (40, 21, 6), (64, 64, 9)] {
+        let dims = [("S", s), ("D", d), ("B", b)];
+        let len = (0..b).map(|n| [s / 2 + 1, 0, 5, -3, s + 9][n as usize % 5] as f64).collect();
+        let data = [("first", places(b, s, 6)), ("len", len)];
+        for dtype in [DType::F32, DType::F16] {
+            let case = Case::with(k::packed::KERNEL, Some(dtype), &dims, &data);
+            check::<k::packed>(&case, &[&k::packed_plain]);
+            for schedule in [&k::packed_boxes as &dyn AnySchedule, &k::packed_roles] {
+                case.check_simulator::<k::packed>(schedule);
+            }
+        }
     }
 }
 
@@ -320,6 +423,7 @@ fn pages_lie_anywhere() {
         let case =
             Case::with(k::pages::KERNEL, None, &dims, &[("page", places(b * l, p, 2)), ("len", lengths)]);
         check::<k::pages>(&case, &[&k::pages_plain, &k::pages_rows, &k::pages_one]);
+        case.check_simulator::<k::pages>(&k::pages_boxes);
     }
 }
 

@@ -1,17 +1,35 @@
-//! Rows of a copy that values name: whoever fills it looks the values up.
+//! Rows of a copy that values name, and boxes that a value moves: whoever fills the copy looks the values up.
 
 use super::{
     context::Cx,
-    emit::{self, Atom},
+    emit::{self, Atom, Op},
     env::Bound,
     error::LowerError,
-    expr, gather,
+    expr,
+    flow::CopyPlan,
+    gather,
     linear::Linear,
 };
 use crate::{
     nest::{Digit, Gathered, LoopKind, Steps},
+    op::BinOp,
     tile::TensorId,
 };
+
+/// The corner of a box that values move. Where it leaves the tensor, the hardware fills in zeros.
+pub(super) fn moved(
+    cx: &mut Cx<'_>,
+    plan: &CopyPlan<'_>,
+    mut corner: Vec<Linear>,
+) -> Result<Vec<Linear>, LowerError> {
+    for (dim, gathered) in &plan.of.gathered {
+        let value = expr::named(cx, &gathered.value)?;
+        let form = cx.build.emit.index(&corner[*dim]);
+        let at = cx.build.emit.op(Op::Wrapping(BinOp::Add), &[value, form]);
+        corner[*dim] = emit::linear(at, 0);
+    }
+    Ok(corner)
+}
 
 /// Where the elements of a copy are along a dimension in which a value says so, and that it leads inside. `at` is the place in the copy
 /// counted from where loops around it stand, and `inside`, one of so many rows, from where the copy begins.

@@ -19,6 +19,7 @@ use super::{
     flow::Flow,
     flow::{CopyPlan, Mbarriers},
     linear::Linear,
+    looked_up,
     lowering::Lowering,
     moves,
     sync::Touch,
@@ -77,15 +78,20 @@ pub(super) fn mbarrier_ring(
     Ok(buffer)
 }
 
-/// Copies the boxes of the current point to a stage; one thread does.
-pub(super) fn fill(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>], stage: Atom) {
+/// Copies the boxes of the current point to a stage; one thread does. It looks up the values that move a box.
+pub(super) fn fill(
+    cx: &mut Cx<'_>,
+    channel: &Mbarriers,
+    copies: &[CopyPlan<'_>],
+    stage: Atom,
+) -> Result<(), LowerError> {
     let (barrier, bytes) = (channel.full, Some(channel.bytes));
     let arrive = Async::Arrive { barrier, stage: stage.expr(), bytes, cta: None };
     cx.build.emit.stmt(kernel::Stmt::Async(arrive));
     for plan in copies {
         let Some(map) = plan.map else { continue };
         let mut to = if channel.depth > 1 { copy::stage_at(cx, plan, stage) } else { Linear::default() };
-        let mut base = moves::base(cx, plan);
+        let mut base = looked_up::moved(cx, plan, moves::base(cx, plan))?;
         if let Some(part) = plan.of.part {
             let rank = rank(cx);
             base[part.dim].add_scaled(&rank, part.by as i64);
@@ -98,6 +104,7 @@ pub(super) fn fill(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]
             cx.build.emit.stmt(kernel::Stmt::Async(copy));
         }
     }
+    Ok(())
 }
 
 /// What one thread does.

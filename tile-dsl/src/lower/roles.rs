@@ -188,7 +188,7 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
             let span = Span { whole: None, ..ring.span };
             control::run_loop(cx, (*digit, ring.at()), span, true, |cx| {
                 if let Some(channel) = &ring.flow.mbarriers {
-                    produce_step(cx, channel, &ring.flow.copies);
+                    produce_step(cx, channel, &ring.flow.copies)?;
                 }
                 // Loops inside may have copies of their own.
                 produce(cx, inside)
@@ -198,7 +198,7 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
 }
 
 /// Fills the next stage, once it is free.
-fn produce_step(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]) {
+fn produce_step(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]) -> Result<(), LowerError> {
     let position = ring_stages::position(cx, channel);
     let [stage, parity] = position;
     // The first time round, nobody has read what would be overwritten.
@@ -206,8 +206,9 @@ fn produce_step(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]) {
     let barrier = channel.empty.unwrap_or_default();
     let wait = Async::Wait { barrier, stage: stage.expr(), parity: parity.expr() };
     cx.build.emit.stmt(kernel::Stmt::Async(wait));
-    mbarriers::fill(cx, channel, copies, stage);
+    mbarriers::fill(cx, channel, copies, stage)?;
     ring_stages::advance(cx, channel, position);
+    Ok(())
 }
 
 /// Barriers of a program become those of its own threads.

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     diagnostic::Edit,
+    engine::names,
     index::{Affine, AxisId},
     machine::Via,
     nest::{Access, AccessId, Copy, Digit, Expr, Frame, Gathered, Nest, Steps, Stmt, leaves},
@@ -56,17 +57,6 @@ pub(crate) fn gathered(
             format!("`{name}` is read where values say, and where they do not: one copy cannot hold both");
         return Err(refused(text).note(nest.access(plain).span, "no value says where this is"));
     }
-    if request.via == Via::Tma {
-        let text = format!(
-            "values say where `{name}` is read: a tensor map copies boxes, and rows anywhere are none"
-        );
-        let by_threads = Request { via: Via::CpAsync, vector: Some(16), ..*request };
-        let plain = Request { via: Via::Plain, vector: None, ..*request };
-        return Err(noted(text)
-            .edit(Edit::instead([by_threads.kind()]))
-            .edit(Edit::instead([plain.kind()]))
-            .edit(Edit::remove()));
-    }
     for value in reads.iter().flat_map(|read| &read.by) {
         known_ahead(nest, name, value).map_err(&refused)?;
     }
@@ -82,6 +72,16 @@ pub(crate) fn gathered(
                 // The first dimension counts rows.
                 let counted = new.gathered.values().any(|gathered| gathered.row == Some(row));
                 new.index[*dim] = if counted { Affine::default() } else { Affine::axis(row) };
+            }
+            if request.via == Via::Tma {
+                moved_box(nest, request, *dim, row).map_err(|text| {
+                    let by_threads = Request { via: Via::CpAsync, vector: Some(16), ..*request };
+                    let plain = Request { via: Via::Plain, vector: None, ..*request };
+                    noted(text)
+                        .edit(Edit::instead([by_threads.kind()]))
+                        .edit(Edit::instead([plain.kind()]))
+                        .edit(Edit::remove())
+                })?;
             }
             new.gathered.insert(*dim, Gathered { form, value: value.clone(), axes: axes.clone(), row });
         }
@@ -182,6 +182,24 @@ fn row(
             ))
         }
         None => Ok(Some(row)),
+    }
+}
+
+/// A tensor map copies what a value moves as a whole, by rows that begin at whole 16 bytes; else why not.
+fn moved_box(nest: &Nest, request: &Request<'_>, dim: usize, row: Option<AxisId>) -> Result<(), String> {
+    let name = request.buffer;
+    let tensor = names::tensor(nest, name.split('[').next().unwrap_or(name));
+    if let Some(row) = row {
+        return Err(format!(
+            "values say where each row of `{name}` along `{}` is read: a tensor map copies boxes, and rows anywhere are none",
+            nest.axis(row)
+        ));
+    }
+    match tensor.is_some_and(|tensor| nest.contiguous(tensor) == dim) {
+        true => Err(format!(
+            "a value says where rows of `{name}` begin: a tensor map copies from multiples of 16 bytes on"
+        )),
+        false => Ok(()),
     }
 }
 
