@@ -33,12 +33,7 @@ schedule! {
         vectorize(iv);
         stage(h: shared);
     }
-    /// Its numbers are in registers two steps before they are counted.
-    pub ahead = shared {
-        fragment(x at io);
-        pipeline(io, 2);
-    }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![scalar, vectorized, shared, ahead];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![scalar, vectorized, shared];
