@@ -63,8 +63,7 @@ impl Graph {
     /// # }
     /// ```
     ///
-    /// All graphs are made before one is queued. If one has to be made anew, all are: NCCL numbers what a communicator does, and the numbers
-    /// are in the graphs.
+    /// All graphs are made before one is queued. If one has to be made anew, all are, since all capture a collective together.
     ///
     /// # Errors
     /// As [`Graph::replay`]; [`Error::Collective`] for no graphs, or another number of streams.
