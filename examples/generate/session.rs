@@ -66,10 +66,10 @@ impl<'m, T: Float> Session<'m, T> {
             Some(graphs) => {
                 Graph::replay_together(graphs, streams, |on| next(on, model, cache, space, ids, greedy))?;
             }
-            None => next(*streams, model, cache, space, ids, greedy)?,
+            None => next(streams, model, cache, space, ids, greedy)?,
         }
         if !greedy {
-            choose(*streams, sampler, &space.logits, ids, cache.len)?;
+            choose(streams, sampler, &space.logits, ids, cache.len)?;
         }
         Ok(&space.logits)
     }

@@ -9,20 +9,8 @@ use make::queue;
 pub use recorder::Recorder;
 use recorder::{Recording, Together};
 use smallvec::SmallVec;
-pub use state::Graph;
+pub use state::{Graph, Replayed};
 use std::slice::{from_mut, from_ref};
-
-/// What a replay did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replayed {
-    /// Launches that had something to do.
-    pub launches: usize,
-    /// Of those, how many were given other arguments or another kernel than in the replay before.
-    pub changed: usize,
-    /// Whether the graph was made anew: in the first replay, and when the number of launches changes, or of what is done for
-    /// them: what is cleared, and copied to padded rows; also where a collective changes, or a graph that is replayed with this one.
-    pub made: bool,
-}
 
 impl Graph {
     /// Records what `launches` adds, and puts it on the stream; on a GPU it has not ended then.

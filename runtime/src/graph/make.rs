@@ -1,9 +1,8 @@
 //! Graphs of the driver, made of what was recorded, and queued.
 
 use super::{
-    Replayed,
     recorder::Recording,
-    state::{Graph, Node},
+    state::{Graph, Node, Replayed},
 };
 use crate::{
     collective::Part,
@@ -52,7 +51,7 @@ fn make(recordings: &mut [Recording<'_>]) -> Result<(), Error> {
         all.push(Making { made: CudaGraph::new(cuda, captures)?, graph, cuda, at: 0 });
     }
     loop {
-        let places = all.iter_mut().filter_map(|making| making.to_part().transpose());
+        let places = all.iter_mut().filter_map(|making| making.next_part().transpose());
         let places: SmallVec<[usize; 8]> = places.collect::<Result<_, _>>()?;
         if places.is_empty() {
             break;
@@ -89,7 +88,7 @@ struct Making<'g> {
 
 impl Making<'_> {
     /// Adds the steps before the next collective, and returns the place of that.
-    fn to_part(&mut self) -> Result<Option<usize>, Error> {
+    fn next_part(&mut self) -> Result<Option<usize>, Error> {
         while let Some(node) = self.graph.nodes.get_mut(self.at) {
             self.at += 1;
             match node {

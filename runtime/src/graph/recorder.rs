@@ -153,7 +153,7 @@ impl Recording<'_> {
             None => self.graph.launches.push((Arc::clone(plan), *variant)),
         }
         self.launches += 1;
-        job.memories().into_iter().for_each(|(memory, writes)| self.uses(memory, writes));
+        job.memories().for_each(|(memory, writes)| self.uses(memory, writes));
         Ok(simulated)
     }
 

@@ -51,6 +51,18 @@ pub struct Graph {
     pub(super) last: Option<(Arc<Queue>, u64)>,
 }
 
+/// What a replay did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// Launches that had something to do.
+    pub launches: usize,
+    /// Of those, how many were given other arguments or another kernel than in the replay before.
+    pub changed: usize,
+    /// Whether the graph was made anew: in the first replay, and when the number of launches changes, or of what is done for
+    /// them: what is cleared, and copied to padded rows; also where a collective changes, or a graph that is replayed with this one.
+    pub made: bool,
+}
+
 /// A node, or a few.
 pub(super) enum Node {
     Step(Step<Parameters>),
