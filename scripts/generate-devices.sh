@@ -17,8 +17,8 @@ failed=0
 # What the program prints, in one line where it fails.
 run() {
     local status=0
-    out=$(timeout "$limit" "$program" --device "$device" "$@" 2>&1) || status=$?
-    [ $status -ne 124 ] || out="did not end within $limit s"
+    out=$(timeout -k 10 "$limit" "$program" --device "$device" "$@" 2>&1) || status=$?
+    case $status in 124 | 137) out="did not end within $limit s" ;; esac
     [ $status -eq 0 ] || { failed=1 && out="FAILED: $(tail -n 1 <<< "$out")"; }
 }
 
@@ -34,6 +34,8 @@ for devices in "$@"; do
             verify --devices "$devices" --dtype "$type"
         done
         verify --devices "$devices" --no-graph
+    elif [ "$device" = sim ]; then
+        echo "--devices $devices: the small model is on two devices at most" && failed=1
     fi
     [ "$device" = sim ] || verify --devices "$devices" --config "$config" --dtype "$dtype"
 done
