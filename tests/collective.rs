@@ -1,6 +1,6 @@
 //! Collectives between simulators.
 
-use tilewright::{Communicator, Error, Graph, PtxCache, prelude::*};
+use tilewright::{Communicator, Error, Graph, PtxCache, Replayed, prelude::*};
 
 /// x + 1, in place.
 #[tile_kernel]
@@ -75,6 +75,106 @@ fn collectives_are_in_order_with_launches() {
 }
 
 #[test]
+fn every_device_gets_all_parts() {
+    for count in [1, 2, 3] {
+        let (devices, streams) = devices(count);
+        let all = Communicator::new(&devices).unwrap();
+        // Two rows a device; all else is a NaN.
+        let value = |n: usize| 10.0 * n as f32 + 1.0;
+        let part = |rank: usize| (2 * 5 * rank..2 * 5 * (rank + 1)).map(value).collect::<Vec<_>>();
+        let mut buffers: Vec<Buffer<f32>> = devices
+            .iter()
+            .enumerate()
+            .map(|(rank, device)| {
+                let mut whole = Buffer::poisoned(device, &[2 * count, 5]).unwrap();
+                let rows = 2 * rank..2 * (rank + 1);
+                whole.slice_mut(&[rows, 0..5]).unwrap().copy_from(&part(rank)).unwrap();
+                whole
+            })
+            .collect();
+        all.all_gather(&mut buffers.iter_mut().collect::<Vec<_>>(), &streams).unwrap();
+        let expected: Vec<f32> = (0..2 * 5 * count).map(value).collect();
+        assert!(buffers.iter().all(|buffer| buffer.to_vec().unwrap() == expected), "{count}");
+    }
+    // A view of whole rows.
+    let (devices, streams) = devices(2);
+    let of = |n: usize, data: [i32; 6]| Buffer::from_slice(&devices[n], &data, &[3, 2]).unwrap();
+    let (mut a, mut b) = (of(0, [1, 2, 3, 4, 5, 6]), of(1, [7, 8, 9, 10, 11, 12]));
+    let all = Communicator::new(&devices).unwrap();
+    let last = [2..3, 0..2];
+    all.all_gather(&mut [&mut *a.slice_mut(&last).unwrap(), &mut *b.slice_mut(&last).unwrap()], &streams)
+        .unwrap();
+    assert_eq!(a.to_vec().unwrap(), [1, 2, 3, 4, 5, 12]);
+    assert_eq!(b.to_vec().unwrap(), [7, 8, 9, 10, 5, 12]);
+}
+
+#[test]
+fn graphs_hold_collectives() {
+    let (devices, streams) = devices(3);
+    let all = Communicator::new(&devices).unwrap();
+    let zeros = || devices.iter().map(|d| Buffer::<f32>::zeros(d, &[300]).unwrap()).collect::<Vec<_>>();
+    let (mut x, mut y) = (zeros(), zeros());
+    let mut graphs: Vec<Graph> = devices.iter().map(Graph::new).collect();
+    for round in 0..4 {
+        // Another buffer in the third.
+        let x = if round == 2 { &mut y } else { &mut x };
+        let replayed = Graph::replay_together(&mut graphs, &streams, |on| {
+            for _ in 0..2 {
+                for (x, on) in x.iter_mut().zip(on) {
+                    on.add(increment(x).schedule(simple))?;
+                }
+                all.all_reduce(&mut x.iter_mut().collect::<Vec<_>>(), on)?;
+            }
+            Ok(())
+        });
+        assert!(replayed.unwrap().iter().all(|replayed| replayed.launches == 2));
+    }
+    // x → 3·(3·(x + 1) + 1) = 9·x + 12.
+    for (x, y) in x.iter().zip(&y) {
+        assert_eq!(x.to_vec().unwrap(), [9.0 * (9.0 * 12.0 + 12.0) + 12.0; 300]);
+        assert_eq!(y.to_vec().unwrap(), [12.0; 300]);
+    }
+}
+
+#[test]
+fn recorders_of_one_replay_belong_together() {
+    let (devices, streams) = devices(2);
+    let all = Communicator::new(&devices).unwrap();
+    let zeros = |n: usize| Buffer::<f32>::zeros(&devices[n], &[4]).unwrap();
+    let (mut a, mut b) = (zeros(0), zeros(1));
+    let graphs = || devices.iter().map(Graph::new).collect::<Vec<_>>();
+    let text = |result: Result<Vec<Replayed>, Error>| result.unwrap_err().to_string();
+    let apart = "a collective: it takes all recorders of one replay, in their order";
+
+    // A communicator of one device in a replay of two.
+    let one = Communicator::new(&devices[..1]).unwrap();
+    let result =
+        Graph::replay_together(&mut graphs(), &streams, |on| one.all_reduce(&mut [&mut a], &on[..1]));
+    assert_eq!(text(result), apart);
+    // Devices in another order than the graphs.
+    let turned = Communicator::new(&[devices[1].clone(), devices[0].clone()]).unwrap();
+    let result =
+        Graph::replay_together(&mut graphs(), &streams, |on| turned.all_reduce(&mut [&mut b, &mut a], on));
+    assert!(text(result).starts_with("the stream is one of another simulator"));
+    // A buffer is taken until the replay is queued, and free behind a mistake.
+    let taken = Graph::replay_together(&mut graphs(), &streams, |on| {
+        all.all_reduce(&mut [&mut a, &mut b], on)?;
+        a.to_vec().map(drop)
+    });
+    assert!(matches!(taken, Err(Error::Recorded)));
+    assert!(a.to_vec().is_ok() && b.to_vec().is_ok());
+    // Graphs without streams, and no graphs.
+    assert_eq!(
+        text(Graph::replay_together(&mut graphs(), &streams[..1], |_| Ok(()))),
+        "a collective: 2 graphs were given 1 streams"
+    );
+    assert_eq!(
+        text(Graph::replay_together(&mut [], &[], |_| Ok(()))),
+        "a collective: 0 graphs were given 0 streams"
+    );
+}
+
+#[test]
 fn what_does_not_belong_together_is_refused() {
     let (devices, streams) = devices(2);
     let text = |result: Result<Communicator, Error>| result.unwrap_err().to_string();
@@ -108,6 +208,12 @@ fn what_does_not_belong_together_is_refused() {
     assert_eq!(
         reduce(&mut [&mut c, &mut d], &streams),
         "a tensor of shape [3, 2] with strides [4, 1] has gaps, and a collective needs one without"
+    );
+    assert_eq!(
+        all.all_gather(&mut [&mut zeros(0, &[3, 5]), &mut zeros(1, &[3, 5])], &streams)
+            .unwrap_err()
+            .to_string(),
+        "a collective: a tensor of shape [3, 5] has no 2 equal parts, one a device"
     );
     let mut graph = Graph::new(&devices[0]);
     let recorded = graph.replay(&streams[0], |launches| {

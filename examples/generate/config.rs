@@ -73,6 +73,28 @@ impl Config {
         }
     }
 
+    /// The sizes of what one of so many devices has: heads, and columns of the feed-forward layers, are shared out.
+    ///
+    /// # Errors
+    /// Sizes that are not shared out evenly.
+    pub fn part(&self, devices: usize) -> Result<Config, String> {
+        let shared = [
+            ("heads", self.heads),
+            ("heads of keys and values", self.kv_heads),
+            ("columns of a feed-forward layer", self.ffn),
+        ];
+        let even = |devices: &usize| shared.iter().all(|(_, n)| n.is_multiple_of(*devices));
+        if let Some((what, n)) = shared.iter().find(|(_, n)| !n.is_multiple_of(devices)) {
+            let numbers: Vec<_> = (1..=self.kv_heads).filter(even).map(|n| n.to_string()).collect();
+            let numbers = numbers.join(", ");
+            return Err(format!(
+                "{n} {what} are not shared out evenly by {devices} devices: take one of {numbers}"
+            ));
+        }
+        let [heads, kv_heads, ffn] = shared.map(|(_, n)| n / devices);
+        Ok(Config { heads, kv_heads, ffn, ..self.clone() })
+    }
+
     /// How far pair d of a head turns from one position to the next.
     pub fn angle(&self, d: usize) -> f64 {
         let plain = self.theta.powf(-2.0 * d as f64 / self.head as f64);

@@ -1,6 +1,7 @@
 //! Text from a model of Llama's family, token by token: `cargo run --example generate -- --tokens 6 --verify`.
 //!
-//! The prompt goes through the model in one pass, then each token in one graph; all launches are functions of `tilewright-kernels`.
+//! The prompt goes through the model in one pass, then each token in one graph a device; all launches are functions of
+//! `tilewright-kernels`. `--devices 2` shares heads and columns out between devices.
 
 #![allow(clippy::single_range_in_vec_init, reason = "parts of one dimension")]
 
@@ -11,6 +12,7 @@ mod model;
 mod reference;
 mod sample;
 mod session;
+mod spread;
 mod verify;
 mod weights;
 
@@ -25,7 +27,7 @@ use model::Model;
 use sample::Sampler;
 use session::Session;
 use std::{path::PathBuf, process::ExitCode};
-use tilewright::{Device, Float, Stream};
+use tilewright::{Device, Error, Float, Stream};
 use weights::{Failure, Weights};
 
 /// Tokens of the prompt of `--bench`.
@@ -50,6 +52,9 @@ struct Options {
     /// Where to run
     #[arg(long, value_enum, default_value = "auto")]
     device: DeviceChoice,
+    /// Devices that share the model: GPUs from ordinal 0 on, or simulators
+    #[arg(long, default_value_t = 1, value_parser = at_least_one)]
+    devices: usize,
     /// Sizes of the model
     #[arg(long, value_enum, default_value = "toy")]
     config: Sizes,
@@ -74,7 +79,7 @@ struct Options {
     /// Seed of random weights, and of sampling
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Queue each launch of a token alone, not all as a graph
+    /// Queue each launch of a token alone, not all of a device as a graph
     #[arg(long)]
     no_graph: bool,
     /// Compare all logits with a model in float64
@@ -108,8 +113,18 @@ impl Options {
             .ok_or_else(|| format!("--prompt takes numbers below {vocab}, such as '1 2 3'").into())
     }
 
+    /// The devices.
+    fn open(&self) -> Result<Vec<Device>, Error> {
+        let first = self.device.open()?;
+        let gpus = first.is_gpu();
+        let more = (1..self.devices).map(|n| if gpus { Device::cuda(n) } else { Ok(Device::sim()) });
+        std::iter::once(Ok(first)).chain(more).collect()
+    }
+
     fn run<T: Float>(&self) -> Result<bool, Failure> {
         let config = self.config();
+        config.part(self.devices).map_err(|why| format!("--devices {}: {why}", self.devices))?;
+        let devices = self.open()?;
         let weights = match &self.weights {
             Some(path) => Weights::open(path, &config)?,
             None => Weights::Random { seed: self.seed },
@@ -117,7 +132,6 @@ impl Options {
         if let Some(path) = &self.save {
             weights.save::<T>(&config, path)?;
         }
-        let device = self.device.open()?;
         let prompt = match self.bench {
             true => (0..PROMPT).map(|n| (n * 37 % config.vocab) as i32).collect(),
             false => self.prompt(config.vocab)?,
@@ -126,23 +140,26 @@ impl Options {
         let million = config.tensors().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum::<usize>()
             as f64
             / 1e6;
-        line(format_args!("{} · {} · {million:.1} million parameters", device.name(), T::DTYPE));
-        let model = Model::<T>::new(&device, config, &weights, positions)?;
+        let several = if devices.len() > 1 { format!("{} × ", devices.len()) } else { String::new() };
+        let name = devices[0].name();
+        line(format_args!("{several}{name} · {} · {million:.1} million parameters", T::DTYPE));
+        let model = Model::<T>::new(&devices, config, &weights, positions)?;
+        let streams: Vec<Stream> = devices.iter().map(Stream::default_of).collect();
         match self.bench {
-            true => self.bench(&device, &model, &prompt).map(|()| true),
-            false => self.generate(&device, &model, &weights, &prompt),
+            true => self.bench(&streams, &model, &prompt).map(|()| true),
+            false => self.generate(&streams, &model, &weights, &prompt),
         }
     }
 
     fn generate<T: Float>(
         &self,
-        device: &Device,
+        streams: &[Stream],
         model: &Model<T>,
         weights: &Weights,
         prompt: &[i32],
     ) -> Result<bool, Failure> {
-        let (stream, sampler) = (Stream::default_of(device), Sampler::new(self.top_k, self.seed));
-        let mut session = Session::new(model, &stream, sampler, !self.no_graph)?;
+        let sampler = Sampler::new(self.top_k, self.seed);
+        let mut session = Session::new(model, streams, sampler, !self.no_graph)?;
         let rows = if self.verify { prompt.len() } else { 1 };
         let logits = session.prefill(prompt, rows)?;
         let mut found = Vec::new();
@@ -163,7 +180,7 @@ impl Options {
             return Ok(true);
         }
         let exact = reference::logits::<T>(&model.config, weights, &tokens[..tokens.len() - 1])?;
-        let verdict = verify::judge(model.config.layers, &found, &exact);
+        let verdict = verify::judge(model.config.layers, streams.len(), &found, &exact);
         let word = if verdict.verified { "yes" } else { "no" };
         line(format_args!(
             "verified: {word}, {} rows of logits, error/bound {:.3}",
@@ -173,17 +190,18 @@ impl Options {
         Ok(verdict.verified)
     }
 
-    fn bench<T: Float>(&self, device: &Device, model: &Model<T>, prompt: &[i32]) -> Result<(), Failure> {
-        if !device.is_gpu() {
+    fn bench<T: Float>(&self, streams: &[Stream], model: &Model<T>, prompt: &[i32]) -> Result<(), Failure> {
+        // All devices end with the sums of the last layer: the time of one is that of all.
+        let stream = &streams[0];
+        if !stream.device().is_gpu() {
             return Err("--bench needs a GPU".into());
         }
-        let stream = Stream::default_of(device);
-        let session = || Session::new(model, &stream, Sampler::new(self.top_k, self.seed), !self.no_graph);
+        let session = || Session::new(model, streams, Sampler::new(self.top_k, self.seed), !self.no_graph);
         // All kernels are compiled, and memory is the pool's.
         let mut warm = session()?;
         warm.prefill(prompt, 1)?;
         (1..self.tokens.max(LEAST)).try_for_each(|_| warm.step().map(drop))?;
-        warm.tokens()?;
+        streams.iter().try_for_each(Stream::sync)?;
 
         let mut session = session()?;
         let start = stream.timestamp()?;

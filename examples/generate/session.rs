@@ -1,55 +1,57 @@
 //! A text that grows: a prompt, then token after token.
 
 use super::{
-    model::{Cache, Model, Space},
+    model::{Cache, Logits, Model, Space},
     sample::{Sampler, top_k},
+    spread::{Each, each},
 };
-use tilewright::{Buffer, Error, Float, Graph, Stream};
+use tilewright::{Buffer, Error, Float, Graph, Rank, Stream};
 use tilewright_kernels::{Queue, argmax};
 
-/// A text, its cache, and the graph of a step, if steps are graphs.
+/// A text, its cache, and the graphs of a step, if steps are graphs.
 pub struct Session<'m, T> {
     model: &'m Model<T>,
-    stream: &'m Stream,
+    /// One a device.
+    streams: &'m [Stream],
     cache: Cache<T>,
     space: Space<T>,
-    graph: Option<Graph>,
+    graphs: Option<Vec<Graph>>,
     sampler: Sampler,
-    /// All tokens, on the device: each step reads the one before and writes its own.
-    ids: Buffer<i32>,
+    /// All tokens, on each device: a step reads the one before and writes its own.
+    ids: Each<i32>,
 }
 
 impl<'m, T: Float> Session<'m, T> {
-    /// A text of up to as many tokens as the model has positions. A step is one graph, or launches of their own.
+    /// A text of up to as many tokens as the model has positions. A step is one graph a device, or launches of their own.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn new(
         model: &'m Model<T>,
-        stream: &'m Stream,
+        streams: &'m [Stream],
         sampler: Sampler,
         graph: bool,
     ) -> Result<Self, Error> {
         let (cache, space) = (model.cache()?, model.space(1, 1)?);
-        let device = stream.device();
         // The last token that is chosen needs no position.
-        let ids = Buffer::zeros(device, &[model.positions() + 1])?;
-        let graph = graph.then(|| Graph::new(device));
-        Ok(Session { model, stream, cache, space, graph, sampler, ids })
+        let room = model.positions() + 1;
+        let ids = each(model.devices(), |device| Buffer::zeros(device, &[room]))?;
+        let graphs = graph.then(|| model.devices().iter().map(Graph::new).collect());
+        Ok(Session { model, streams, cache, space, graphs, sampler, ids })
     }
 
     /// Takes a prompt in one pass and chooses the token behind it; returns the logits of its last `rows` tokens.
     ///
     /// # Errors
     /// [`Error::Slice`] where there are not as many positions.
-    pub fn prefill(&mut self, prompt: &[i32], rows: usize) -> Result<Buffer<T>, Error> {
+    pub fn prefill(&mut self, prompt: &[i32], rows: usize) -> Result<Logits<T>, Error> {
         let (from, tokens) = (self.cache.len, prompt.len());
         let mut space = self.model.space(tokens, rows)?;
-        self.ids.slice_mut(&[from..from + tokens])?.copy_from(prompt)?;
-        let ids = self.ids.slice(&[from..from + tokens])?;
-        self.model.pass(self.stream, &ids, &mut self.cache, &mut space)?;
-        let last = space.logits.slice(&[rows - 1..rows, 0..self.model.config.vocab])?;
-        choose(self.stream, &mut self.sampler, &last, &mut self.ids, self.cache.len)?;
+        for ids in &mut self.ids {
+            ids.slice_mut(&[from..from + tokens])?.copy_from(prompt)?;
+        }
+        self.model.pass(self.streams, &self.ids, tokens, &mut self.cache, &mut space)?;
+        choose(self.streams, &mut self.sampler, &space.logits, &mut self.ids, self.cache.len)?;
         Ok(space.logits)
     }
 
@@ -57,17 +59,17 @@ impl<'m, T: Float> Session<'m, T> {
     ///
     /// # Errors
     /// [`Error::Slice`] where there are no more positions.
-    pub fn step(&mut self) -> Result<&Buffer<T>, Error> {
-        let Session { model, stream, cache, space, graph, sampler, ids } = self;
+    pub fn step(&mut self) -> Result<&Logits<T>, Error> {
+        let Session { model, streams, cache, space, graphs, sampler, ids } = self;
         let greedy = matches!(sampler, Sampler::Greedy);
-        match graph {
-            Some(graph) => {
-                graph.replay(stream, |launches| next(launches, model, cache, space, ids, greedy))?;
+        match graphs {
+            Some(graphs) => {
+                Graph::replay_together(graphs, streams, |on| next(on, model, cache, space, ids, greedy))?;
             }
-            None => next(*stream, model, cache, space, ids, greedy)?,
+            None => next(streams, model, cache, space, ids, greedy)?,
         }
         if !greedy {
-            choose(*stream, sampler, &space.logits, ids, cache.len)?;
+            choose(streams, sampler, &space.logits, ids, cache.len)?;
         }
         Ok(&space.logits)
     }
@@ -77,38 +79,44 @@ impl<'m, T: Float> Session<'m, T> {
     /// # Errors
     /// Those of the passes.
     pub fn tokens(&self) -> Result<Vec<i32>, Error> {
-        self.ids.slice(&[0..self.cache.len + 1])?.to_vec()
+        self.ids[0].slice(&[0..self.cache.len + 1])?.to_vec()
     }
 }
 
 /// Queues the pass of the last token and, of greedy sampling, the choice of the next.
 fn next<T: Float>(
-    on: &impl Queue,
+    on: &[impl Queue + Rank],
     model: &Model<T>,
     cache: &mut Cache<T>,
     space: &mut Space<T>,
-    ids: &mut Buffer<i32>,
+    ids: &mut Each<i32>,
     greedy: bool,
 ) -> Result<(), Error> {
-    let at = cache.len;
-    model.pass(on, &*ids.slice(&[at..at + 1])?, cache, space)?;
+    model.pass(on, ids, 1, cache, space)?;
     if greedy {
-        argmax(on, &space.logits, &mut *ids.slice_mut(&[at + 1..at + 2])?)?;
+        choose(on, &mut Sampler::Greedy, &space.logits, ids, cache.len)?;
     }
     Ok(())
 }
 
-/// Puts the token that follows from a row of logits in its place.
+/// Puts the token that follows from the last row of logits in its place, on each device.
 fn choose<T: Float>(
-    on: &impl Queue,
+    on: &[impl Queue],
     sampler: &mut Sampler,
-    logits: &Buffer<T>,
-    ids: &mut Buffer<i32>,
+    logits: &Logits<T>,
+    ids: &mut Each<i32>,
     at: usize,
 ) -> Result<(), Error> {
-    let mut id = ids.slice_mut(&[at..at + 1])?;
+    let place = [at..at + 1];
     match sampler {
-        Sampler::Greedy => argmax(on, logits, &mut id),
-        Sampler::TopK { k, rng } => id.copy_from(&[top_k(&logits.to_vec()?, *k, rng)]),
+        Sampler::Greedy => on
+            .iter()
+            .zip(ids)
+            .enumerate()
+            .try_for_each(|(d, (on, ids))| argmax(on, &*logits.last(d)?, &mut *ids.slice_mut(&place)?)),
+        Sampler::TopK { k, rng } => {
+            let id = top_k(&logits.last(0)?.to_vec()?, *k, rng);
+            ids.iter_mut().try_for_each(|ids| ids.slice_mut(&place)?.copy_from(&[id]))
+        }
     }
 }

@@ -79,6 +79,17 @@ impl RawBuffer {
         Some(out)
     }
 
+    /// Overwrites the elements of memory of the host that nothing waits for, in the order in which the layout stores them.
+    pub(crate) fn put_on_host(&self, data: &[u8]) {
+        let Storage::Host(contents, _) = &self.memory.storage else { return };
+        let (size, mut contents, mut rest) = (self.dtype.bytes() as usize, lock(contents), data);
+        self.geometry.runs(|at, count| {
+            let (run, after) = rest.split_at(count * size);
+            rest = after;
+            contents[at * size..][..run.len()].copy_from_slice(run);
+        });
+    }
+
     /// The elements, in the order in which the layout stores them.
     fn stored(&self) -> Result<Vec<u8>, Error> {
         let size = self.dtype.bytes() as usize;

@@ -1,15 +1,22 @@
 //! Collectives: what several devices compute together.
 
-#[cfg(feature = "nccl")]
+#[cfg_attr(not(feature = "nccl"), path = "collective/without.rs")]
 mod nccl;
+mod part;
+mod rank;
 
 use crate::{
     buffer::{Buffer, RawBuffer},
     device::{Device, Kind},
-    element::Float,
+    element::{Element, Float},
     error::Error,
-    stream::Stream,
 };
+use nccl::Nccl;
+pub(crate) use part::Part;
+use part::Work;
+pub use rank::Rank;
+pub(crate) use rank::sealed;
+use std::sync::Arc;
 
 /// Names under which NCCL's library is looked for: that of the wheel first, which has no other.
 pub(crate) const NCCL: &[&str] = &["libnccl.so.2", "libnccl.so"];
@@ -36,8 +43,8 @@ pub(crate) const NCCL: &[&str] = &["libnccl.so.2", "libnccl.so"];
 /// ```
 pub struct Communicator {
     devices: Vec<Device>,
-    #[cfg(feature = "nccl")]
-    nccl: Option<nccl::Nccl>,
+    /// Of several GPUs.
+    nccl: Option<Arc<Nccl>>,
 }
 
 impl Communicator {
@@ -61,22 +68,11 @@ impl Communicator {
                 return wrong(format!("{} is there twice", other.label()));
             }
         }
-        Ok(Communicator {
-            #[cfg(feature = "nccl")]
-            nccl: match first.kind() {
-                Kind::Cuda(_) if devices.len() > 1 => Some(nccl::Nccl::new(devices)?),
-                _ => None,
-            },
-            #[cfg(not(feature = "nccl"))]
-            devices: match first.kind() {
-                Kind::Cuda(_) if devices.len() > 1 => {
-                    return Err(Error::NoNccl { why: "this build lacks the feature `nccl`" });
-                }
-                _ => devices.to_vec(),
-            },
-            #[cfg(feature = "nccl")]
-            devices: devices.to_vec(),
-        })
+        let nccl = match first.kind() {
+            Kind::Cuda(_) if devices.len() > 1 => Some(Arc::new(Nccl::new(devices)?)),
+            _ => None,
+        };
+        Ok(Communicator { devices: devices.to_vec(), nccl })
     }
 
     /// The devices, in the order in which buffers and streams are given.
@@ -84,60 +80,90 @@ impl Communicator {
         &self.devices
     }
 
-    /// Replaces each element of each buffer by the sum of those at its place in all of them. `buffers` and `streams` have one a
-    /// device, in the devices' order.
+    /// Replaces each element of each buffer by the sum of those at its place in all of them. `buffers` and `on` have one a device, in the
+    /// devices' order: streams on which the sum is queued, or recorders of graphs, which have it then ([`Graph::replay_together`]).
     ///
-    /// The simulator adds in f32 in that order and rounds once; NCCL decides order and rounding itself.
+    /// The simulator adds in f32 in that order and rounds once; NCCL decides order and rounding itself. All devices get the same bits.
     ///
     /// # Errors
-    /// [`Error::Collective`] for another number of them; [`Error::Shape`] when shapes or layouts differ, [`Error::Gaps`];
-    /// [`Error::DeviceMismatch`], [`Error::StreamMismatch`], [`Error::Recorded`]: nothing is queued then. NCCL's.
+    /// [`Error::Collective`] for another number of them, or recorders of several replays; [`Error::Shape`] when shapes or layouts differ,
+    /// [`Error::Gaps`]; [`Error::DeviceMismatch`], [`Error::StreamMismatch`], [`Error::Recorded`]: nothing is queued then. NCCL's.
+    ///
+    /// [`Graph::replay_together`]: crate::Graph::replay_together
     pub fn all_reduce<T: Float>(
         &self,
         buffers: &mut [&mut Buffer<T>],
-        streams: &[Stream],
+        on: &[impl Rank],
+    ) -> Result<(), Error> {
+        self.queue(buffers, on, Work::Sum, sum_on_host::<T>)
+    }
+
+    /// Gives each device what all have: of each buffer, cut into as many equal parts as there are devices, the n-th part becomes that of
+    /// the n-th device's buffer, bit for bit. `buffers` and `on` are as in [`Communicator::all_reduce`].
+    ///
+    /// ```
+    /// # use tile_runtime::{Buffer, Communicator, Device, Error, Stream};
+    /// # fn main() -> Result<(), Error> {
+    /// let devices = [Device::sim(), Device::sim()];
+    /// let streams: Vec<Stream> = devices.iter().map(Stream::new).collect::<Result<_, _>>()?;
+    /// let mut x = Buffer::from_slice(&devices[0], &[1, 2, 0, 0], &[4])?;
+    /// let mut y = Buffer::from_slice(&devices[1], &[0, 0, 3, 4], &[4])?;
+    /// Communicator::new(&devices)?.all_gather(&mut [&mut x, &mut y], &streams)?;
+    /// assert_eq!((x.to_vec()?, y.to_vec()?), (vec![1, 2, 3, 4], vec![1, 2, 3, 4]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce`]; [`Error::Collective`] where there are no equal parts.
+    pub fn all_gather<T: Element>(
+        &self,
+        buffers: &mut [&mut Buffer<T>],
+        on: &[impl Rank],
+    ) -> Result<(), Error> {
+        let (devices, shape) = (self.devices.len(), buffers.first().map(|buffer| buffer.shape()));
+        if let Some(shape) = shape.filter(|shape| shape.iter().product::<usize>() % devices != 0) {
+            let what = format!("a tensor of shape {shape:?} has no {devices} equal parts, one a device");
+            return Err(Error::Collective { what });
+        }
+        self.queue(buffers, on, Work::Gather, gather_on_host)
+    }
+
+    fn queue<T: Element>(
+        &self,
+        buffers: &mut [&mut Buffer<T>],
+        on: &[impl Rank],
+        work: Work,
+        on_host: fn(&[&RawBuffer]),
     ) -> Result<(), Error> {
         let raws: Vec<&RawBuffer> = buffers.iter().map(|buffer| &buffer.raw).collect();
-        self.check(&raws, streams)?;
-        for (raw, stream) in raws.iter().zip(streams) {
-            raw.memory.order(&stream.queue, true)?;
-        }
-        let gpus = self.devices[0].is_gpu();
-        let result = match raws[0].geometry.count() {
-            0 => Ok(()),
-            _ if self.devices.len() == 1 => Ok(()),
-            _ if gpus => self.reduce_on_gpus(&raws, streams),
-            _ => return reduce_on_host(buffers),
+        self.check(&raws, on)?;
+        raws.iter().zip(on).try_for_each(|(raw, on)| on.order(raw))?;
+        let result = match &self.nccl {
+            _ if raws[0].geometry.count() == 0 || self.devices.len() == 1 => return Ok(()),
+            // SAFETY: the buffers are without gaps and as long as each other, each on its device; they are freed and overwritten only
+            // after this work, which `used` notes; what else uses them waits, which `order` saw to.
+            Some(nccl) => unsafe { sealed::Sealed::put(on, Part::each(nccl, work, &raws)) },
+            None => {
+                on_host(&raws);
+                Ok(())
+            }
         };
         // Also after a failure: some of it may have been queued.
-        for (raw, stream) in raws.iter().zip(streams) {
-            raw.memory.used(&stream.queue, stream.queue.ticket(), true);
-        }
+        raws.iter().zip(on).for_each(|(raw, on)| on.used(raw));
         result
     }
 
-    #[cfg(feature = "nccl")]
-    fn reduce_on_gpus(&self, raws: &[&RawBuffer], streams: &[Stream]) -> Result<(), Error> {
-        let nccl = self.nccl.as_ref().expect("made for several GPUs");
-        // SAFETY: the buffers are without gaps and as long as each other, each on its device; they are freed and overwritten only
-        // after this work, which the caller notes; what else uses them waits, which `order` saw to.
-        unsafe { nccl.all_reduce(raws, streams) }
-    }
-
-    #[cfg(not(feature = "nccl"))]
-    fn reduce_on_gpus(&self, _: &[&RawBuffer], _: &[Stream]) -> Result<(), Error> {
-        unreachable!("there is no communicator of several GPUs")
-    }
-
-    fn check(&self, raws: &[&RawBuffer], streams: &[Stream]) -> Result<(), Error> {
+    fn check<R: Rank>(&self, raws: &[&RawBuffer], on: &[R]) -> Result<(), Error> {
         let count = self.devices.len();
-        if (raws.len(), streams.len()) != (count, count) {
-            let (buffers, streams) = (raws.len(), streams.len());
+        if (raws.len(), on.len()) != (count, count) {
+            let (buffers, streams) = (raws.len(), on.len());
             let what = format!("{count} devices were given {buffers} buffers and {streams} streams");
             return Err(Error::Collective { what });
         }
         let first = &raws[0].geometry;
-        for (n, ((raw, stream), device)) in raws.iter().zip(streams).zip(&self.devices).enumerate() {
+        for (n, ((raw, on), device)) in raws.iter().zip(on).zip(&self.devices).enumerate() {
+            let stream = on.stream();
             let (found, g) = (&raw.memory.device, &raw.geometry);
             if !found.same_as(device) {
                 let (found, expected) = Device::apart(found, device);
@@ -161,7 +187,7 @@ impl Communicator {
                 return Err(Error::Gaps { shape, strides, what: "a collective" });
             }
         }
-        Ok(())
+        R::check(on)
     }
 }
 
@@ -172,11 +198,23 @@ impl std::fmt::Debug for Communicator {
 }
 
 /// The sums, computed by the host.
-fn reduce_on_host<T: Float>(buffers: &mut [&mut Buffer<T>]) -> Result<(), Error> {
-    let mut sums: Vec<f32> = vec![-0.0; buffers[0].raw.geometry.count()];
-    for buffer in buffers.iter() {
-        sums.iter_mut().zip(buffer.to_vec()?).for_each(|(sum, x)| *sum += x.to_f64() as f32);
+fn sum_on_host<T: Float>(raws: &[&RawBuffer]) {
+    let mut sums: Vec<f32> = vec![-0.0; raws[0].geometry.count()];
+    for part in raws.iter().filter_map(|raw| raw.on_host()) {
+        sums.iter_mut().zip(T::from_bytes(&part)).for_each(|(sum, x)| *sum += x.to_f64() as f32);
     }
     let sums: Vec<T> = sums.into_iter().map(|sum| T::from_f64(sum.into())).collect();
-    buffers.iter_mut().try_for_each(|buffer| buffer.copy_from(&sums))
+    let bytes = T::bytes_of(&sums);
+    raws.iter().for_each(|raw| raw.put_on_host(&bytes));
+}
+
+/// The parts side by side, put together by the host.
+fn gather_on_host(raws: &[&RawBuffer]) {
+    let parts = raws.iter().enumerate().filter_map(|(rank, raw)| {
+        let all = raw.on_host()?;
+        let length = all.len() / raws.len();
+        Some(all[rank * length..(rank + 1) * length].to_vec())
+    });
+    let bytes: Vec<u8> = parts.flatten().collect();
+    raws.iter().for_each(|raw| raw.put_on_host(&bytes));
 }

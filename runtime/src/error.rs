@@ -205,9 +205,9 @@ pub enum Error {
         /// What is missing.
         why: &'static str,
     },
-    /// Devices, buffers or streams of a collective that do not belong together.
+    /// Devices, buffers, streams or recorders of a collective that do not belong together.
     ///
-    /// What to do: give each device of the communicator one buffer and one stream, in its order.
+    /// What to do: give each device of the communicator one buffer and one stream, or all recorders of one replay, in its order.
     #[error("a collective: {what}")]
     Collective {
         /// What is wrong.

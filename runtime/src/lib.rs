@@ -61,7 +61,7 @@ pub use arguments::{LaunchArgs, TensorArg};
 pub use backend_ptx::Ptx;
 pub use buffer::{AnyBuffer, Buffer};
 pub use cache::PtxCache;
-pub use collective::Communicator;
+pub use collective::{Communicator, Rank};
 pub use device::{Device, SimOptions};
 pub use element::{Element, Float, ScalarValue};
 pub use emit::{Stage, emit, emit_given, emit_program, ptx, ptx_grouped};

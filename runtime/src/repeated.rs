@@ -93,7 +93,7 @@ impl Repeated {
     /// # Errors
     /// The driver's.
     unsafe fn keep(&mut self, queue: &CudaQueue, mut step: Step<Parameters>) -> Result<(), Error> {
-        let mut graph = CudaGraph::new(queue)?;
+        let mut graph = CudaGraph::new(queue, false)?;
         // SAFETY: the caller's; it has its node when it is instantiated, and is launched after that.
         unsafe {
             graph.add(&mut step)?;

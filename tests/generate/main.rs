@@ -14,6 +14,8 @@ mod reference;
 mod sample;
 #[path = "../../examples/generate/session.rs"]
 mod session;
+#[path = "../../examples/generate/spread.rs"]
+mod spread;
 #[path = "../../examples/generate/verify.rs"]
 mod verify;
 #[path = "../../examples/generate/weights.rs"]
@@ -30,11 +32,23 @@ use std::sync::LazyLock;
 use tilewright::{Device, Error, Float, Stream};
 use weights::Weights;
 
-/// One device for all tests, so that each kernel is compiled once.
-static DEVICE: LazyLock<Device> = LazyLock::new(|| match std::env::var("TILEWRIGHT_DEVICE").as_deref() {
-    Ok("cuda") => Device::cuda(0).unwrap(),
-    _ => Device::sim(),
-});
+/// The same devices for all tests, so that each kernel is compiled once a device: GPUs as far as there are some.
+static DEVICES: LazyLock<Vec<Device>> =
+    LazyLock::new(|| match std::env::var("TILEWRIGHT_DEVICE").as_deref() {
+        Ok("cuda") => Device::all().unwrap(),
+        _ => (0..4).map(|_| Device::sim()).collect(),
+    });
+
+/// So many of them, or none where there are too few.
+fn devices(count: usize) -> Option<&'static [Device]> {
+    let devices = DEVICES.get(..count);
+    devices.is_none().then(|| eprintln!("skipped: there are no {count} devices"));
+    devices
+}
+
+fn streams(devices: &[Device]) -> Vec<Stream> {
+    devices.iter().map(Stream::default_of).collect()
+}
 
 /// Nine tokens and five steps.
 const PROMPT: [i32; 9] = [5, 42, 79, 15, 52, 89, 25, 62, 99];
@@ -43,9 +57,19 @@ const SEED: Weights = Weights::Random { seed: 1 };
 
 /// Logits of the whole prompt and of each step, and all tokens.
 fn run<T: Float>(config: &Config, weights: &Weights, sampler: Sampler) -> (Vec<Vec<T>>, Vec<i32>) {
-    let stream = Stream::default_of(&DEVICE);
-    let model = Model::<T>::new(&DEVICE, config.clone(), weights, PROMPT.len() + STEPS).unwrap();
-    let mut session = Session::new(&model, &stream, sampler, true).unwrap();
+    run_on(&DEVICES[..1], config, weights, sampler, true)
+}
+
+fn run_on<T: Float>(
+    devices: &[Device],
+    config: &Config,
+    weights: &Weights,
+    sampler: Sampler,
+    graph: bool,
+) -> (Vec<Vec<T>>, Vec<i32>) {
+    let streams = streams(devices);
+    let model = Model::<T>::new(devices, config.clone(), weights, PROMPT.len() + STEPS).unwrap();
+    let mut session = Session::new(&model, &streams, sampler, graph).unwrap();
     let logits = session.prefill(&PROMPT, PROMPT.len()).unwrap().to_vec().unwrap();
     let mut rows: Vec<Vec<T>> = logits.chunks(config.vocab).map(<[T]>::to_vec).collect();
     rows.extend((0..STEPS).map(|_| session.step().unwrap().to_vec().unwrap()));
@@ -60,11 +84,11 @@ fn greatest<T: Float>(row: &[T]) -> (i32, f64) {
     (at, x)
 }
 
-fn greedy<T: Float>(config: &Config) {
-    let (rows, tokens) = run::<T>(config, &SEED, Sampler::Greedy);
+fn greedy<T: Float>(config: &Config, devices: &[Device]) {
+    let (rows, tokens) = run_on::<T>(devices, config, &SEED, Sampler::Greedy, true);
     let sequence = &tokens[..tokens.len() - 1];
     let exact = reference::logits::<T>(config, &SEED, sequence).unwrap();
-    let verdict = verify::judge(config.layers, &rows, &exact);
+    let verdict = verify::judge(config.layers, devices.len(), &rows, &exact);
     assert!(verdict.verified, "{}: {verdict:?}", T::DTYPE);
     // Each token is the one of its own logits, and the reference's where none other comes near.
     let mut same = 0;
@@ -74,7 +98,11 @@ fn greedy<T: Float>(config: &Config) {
         let top = exact.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let size = (exact.iter().map(|x| x * x).sum::<f64>() / exact.len() as f64).sqrt();
         let margin = top - exact[*token as usize];
-        assert!(margin <= 2.0 * verify::limit::<T>(config.layers) * size, "token {n} in {}", T::DTYPE);
+        assert!(
+            margin <= 2.0 * verify::limit::<T>(config.layers, devices.len()) * size,
+            "token {n} in {}",
+            T::DTYPE
+        );
         same += usize::from(margin == 0.0);
     }
     assert!(same > 0, "in {}", T::DTYPE);
@@ -83,9 +111,9 @@ fn greedy<T: Float>(config: &Config) {
 #[test]
 fn prompt_and_steps_are_those_of_float64() {
     for config in [Config::toy(), tied()] {
-        greedy::<f32>(&config);
-        greedy::<f16>(&config);
-        greedy::<bf16>(&config);
+        greedy::<f32>(&config, &DEVICES[..1]);
+        greedy::<f16>(&config, &DEVICES[..1]);
+        greedy::<bf16>(&config, &DEVICES[..1]);
     }
 }
 
@@ -111,9 +139,9 @@ fn longer<T: Float>() {
     // Steps come by other schedules than the tokens of a prompt: equal up to rounding.
     let config = Config::toy();
     let (rows, tokens) = run::<T>(&config, &SEED, Sampler::Greedy);
-    let stream = Stream::default_of(&DEVICE);
-    let model = Model::<T>::new(&DEVICE, config.clone(), &SEED, tokens.len()).unwrap();
-    let mut session = Session::new(&model, &stream, Sampler::Greedy, false).unwrap();
+    let streams = streams(&DEVICES[..1]);
+    let model = Model::<T>::new(&DEVICES[..1], config.clone(), &SEED, tokens.len()).unwrap();
+    let mut session = Session::new(&model, &streams, Sampler::Greedy, false).unwrap();
     let sequence = &tokens[..tokens.len() - 1];
     // In two parts: the second sees the keys of the first.
     let mut together = session.prefill(&sequence[..4], 4).unwrap().to_vec().unwrap();
@@ -121,7 +149,7 @@ fn longer<T: Float>() {
     let rows: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|x| x.to_f64()).collect()).collect();
     let together: Vec<Vec<T>> = together.chunks(config.vocab).map(<[T]>::to_vec).collect();
     // Both may be off.
-    let verdict = verify::judge(config.layers, &together, &rows);
+    let verdict = verify::judge(config.layers, 1, &together, &rows);
     assert!(verdict.worst <= 2.0, "{}: {verdict:?}", T::DTYPE);
 }
 
@@ -189,24 +217,88 @@ fn tokens_by_their_probability() {
 
 #[test]
 fn a_graph_a_token_has_the_bits_of_launches() {
-    let (rows, tokens) = run::<bf16>(&Config::toy(), &SEED, Sampler::Greedy);
-    let stream = Stream::default_of(&DEVICE);
-    let model = Model::<bf16>::new(&DEVICE, Config::toy(), &SEED, PROMPT.len() + STEPS).unwrap();
-    let mut session = Session::new(&model, &stream, Sampler::Greedy, false).unwrap();
-    session.prefill(&PROMPT, 1).unwrap();
-    for row in &rows[PROMPT.len()..] {
-        assert_eq!(session.step().unwrap().to_vec().unwrap(), *row);
+    for devices in [1, 2].into_iter().filter_map(devices) {
+        let of = |graph| run_on::<bf16>(devices, &Config::toy(), &SEED, Sampler::Greedy, graph);
+        assert!(of(true) == of(false), "{} devices", devices.len());
     }
-    assert_eq!(session.tokens().unwrap(), tokens);
 }
 
 #[test]
 fn a_text_ends_with_the_positions() {
-    let model = Model::<f32>::new(&DEVICE, Config::toy(), &SEED, 3).unwrap();
-    let stream = Stream::default_of(&DEVICE);
-    let mut session = Session::new(&model, &stream, Sampler::Greedy, false).unwrap();
+    let model = Model::<f32>::new(&DEVICES[..1], Config::toy(), &SEED, 3).unwrap();
+    let streams = streams(&DEVICES[..1]);
+    let mut session = Session::new(&model, &streams, Sampler::Greedy, false).unwrap();
     session.prefill(&[1, 2], 1).unwrap();
     session.step().unwrap();
     assert!(matches!(session.step(), Err(Error::Slice { .. })));
     assert_eq!(session.tokens().unwrap().len(), 4);
+}
+
+/// Sizes that 1, 2 and 4 devices share out, odd ones where they may be: also the vocabulary, whose last part is shorter.
+fn shared() -> Config {
+    Config { heads: 8, kv_heads: 4, ..Config::toy() }
+}
+
+#[test]
+fn devices_share_a_model() {
+    for (config, count) in [(Config::toy(), 2), (shared(), 2), (shared(), 4), (shared_tied(), 4)] {
+        let Some(devices) = devices(count) else { continue };
+        greedy::<f32>(&config, devices);
+        greedy::<f16>(&config, devices);
+        greedy::<bf16>(&config, devices);
+        // In f32 no rounding of the parts is near enough to a choice to change it.
+        let tokens = |devices| run_on::<f32>(devices, &config, &SEED, Sampler::Greedy, true).1;
+        assert_eq!(tokens(devices), tokens(&DEVICES[..1]), "{config:?} on {count}");
+    }
+}
+
+/// The same with whole vectors, and a view of the table of embeddings as the last weight.
+fn shared_tied() -> Config {
+    Config { heads: 8, kv_heads: 4, ..tied() }
+}
+
+#[test]
+fn devices_share_a_file_and_choose_alike() {
+    let Some(devices) = devices(2) else { return };
+    let (config, folder) = (Config::toy(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("model.safetensors");
+    SEED.save::<f32>(&config, &path).unwrap();
+    let file = Weights::open(&path, &config).unwrap();
+    // Sampled: the host's choice goes to all devices.
+    let of = |devices, weights| run_on::<f32>(devices, &config, weights, Sampler::new(Some(20), 7), true);
+    let ((rows, tokens), (same, again)) = (of(devices, &SEED), of(devices, &file));
+    assert!(rows == same && tokens == again);
+    assert_eq!(tokens, of(&DEVICES[..1], &file).1);
+}
+
+#[test]
+fn models_that_devices_cannot_share() {
+    let message = |config: &Config, devices| config.part(devices).unwrap_err();
+    assert_eq!(
+        message(&Config::toy(), 4),
+        "6 heads are not shared out evenly by 4 devices: take one of 1, 2"
+    );
+    assert_eq!(
+        message(&Config { heads: 6, kv_heads: 2, ..Config::toy() }, 3),
+        "2 heads of keys and values are not shared out evenly by 3 devices: take one of 1, 2"
+    );
+    assert_eq!(
+        message(&Config { ffn: 78, ..shared() }, 4),
+        "78 columns of a feed-forward layer are not shared out evenly by 4 devices: take one of 1, 2"
+    );
+    let Some(devices) = devices(4) else { return };
+    let error = Model::<f32>::new(devices, Config::toy(), &SEED, 9).err().unwrap();
+    assert_eq!(error.to_string(), message(&Config::toy(), 4));
+    // What the error names works.
+    assert!((1..=8).filter(|n| Config::llama_1b().part(*n).is_ok()).eq([1, 2, 4, 8]));
+    assert_eq!(Config::llama_1b().part(8).unwrap().kv_heads, 1);
+}
+
+#[test]
+fn parts_are_whole_without_gaps() {
+    for (length, devices) in [(101, 2), (101, 4), (5, 4), (3, 4), (0, 2), (12, 4)] {
+        let parts: Vec<_> = (0..devices).map(|at| spread::part(length, at, devices)).collect();
+        assert!(parts.iter().flat_map(Clone::clone).eq(0..length), "{parts:?}");
+        assert!(parts.iter().all(|part| part.len() <= parts[0].len()), "{parts:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Graphs and dependent launches.
 
 use super::{kernels::*, product};
-use tilewright::{DType, Graph, prelude::*};
+use tilewright::{Communicator, DType, Error, Graph, prelude::*};
 
 #[test]
 fn a_graph_is_replayed_with_new_pointers_and_sizes() {
@@ -47,6 +47,86 @@ fn a_graph_is_replayed_with_new_pointers_and_sizes() {
     assert!(replayed.unwrap().made);
     drop(graph);
     assert!(x.to_vec().unwrap().iter().all(|x| *x == 1.0));
+}
+
+/// Launches, sums and gathered parts in turn, in a graph a device: all GPUs, and the first alone.
+#[test]
+fn graphs_hold_collectives() {
+    let Some(first) = gpu() else { return };
+    for devices in [vec![first], Device::all().unwrap()] {
+        let all = match Communicator::new(&devices) {
+            Err(Error::NoNccl { why }) => {
+                eprintln!("skipped: {why}");
+                return;
+            }
+            other => other.unwrap(),
+        };
+        let count = devices.len();
+        let kernels: Vec<_> = devices.iter().map(|d| by_rows.prepare(d, None).unwrap()).collect();
+        let streams: Vec<_> = devices.iter().map(|d| Stream::new(d).unwrap()).collect();
+        let mut graphs: Vec<_> = devices.iter().map(Graph::new).collect();
+        let zeros =
+            || devices.iter().map(|d| Buffer::<f32>::zeros(d, &[count, 1024]).unwrap()).collect::<Vec<_>>();
+        let mut buffers = [zeros(), zeros()];
+        let mut expected = [0.0f32; 2];
+        for round in 0..12 {
+            // The other buffers in two rounds: the graphs are made anew.
+            let at = usize::from(round / 2 == 3);
+            let x = &mut buffers[at];
+            let replayed = Graph::replay_together(&mut graphs, &streams, |on| {
+                for _ in 0..3 {
+                    for ((x, on), kernel) in x.iter_mut().zip(on).zip(&kernels) {
+                        on.add(increment(x).prepared(kernel))?;
+                        on.add(increment(x).prepared(kernel))?;
+                    }
+                    all.all_reduce(&mut x.iter_mut().collect::<Vec<_>>(), on)?;
+                }
+                // One row of each counts.
+                all.all_gather(&mut x.iter_mut().collect::<Vec<_>>(), on)
+            });
+            let made = round == 0 || count > 1 && [6, 8].contains(&round);
+            for replayed in replayed.unwrap() {
+                assert_eq!((replayed.launches, replayed.made), (6, made), "round {round} of {count}");
+            }
+            // They stay small enough to be exact.
+            (0..3).for_each(|_| expected[at] = (expected[at] + 2.0) * count as f32);
+            if expected[at] > 1e3 {
+                streams.iter().for_each(|stream| stream.sync().unwrap());
+                for x in x.iter_mut() {
+                    assert!(x.to_vec().unwrap().iter().all(|x| *x == expected[at]), "{count} devices");
+                    x.copy_from(&vec![0.0; count * 1024]).unwrap();
+                }
+                expected[at] = 0.0;
+            }
+        }
+        // The communicator may go before the graphs.
+        drop(all);
+        for (buffers, expected) in buffers.iter().zip(expected) {
+            assert!(buffers.iter().all(|x| x.to_vec().unwrap().iter().all(|x| *x == expected)), "{count}");
+        }
+        drop(graphs);
+        // Rows that differ: each device gets the others' in a graph.
+        let all = Communicator::new(&devices).unwrap();
+        let mut graphs: Vec<_> = devices.iter().map(Graph::new).collect();
+        let mut rows: Vec<_> = (0..count)
+            .map(|d| Buffer::from_slice(&devices[d], &vec![d as f32; count * 1024], &[count, 1024]).unwrap())
+            .collect();
+        Graph::replay_together(&mut graphs, &streams, |on| {
+            rows.iter_mut()
+                .zip(on)
+                .zip(&kernels)
+                .try_for_each(|((x, on), kernel)| on.add(increment(x).prepared(kernel)).map(drop))?;
+            all.all_gather(&mut rows.iter_mut().collect::<Vec<_>>(), on)
+        })
+        .unwrap();
+        for x in &rows {
+            let x = x.to_vec().unwrap();
+            assert!(
+                (0..count).all(|d| x[d * 1024..][..1024].iter().all(|x| *x == d as f32 + 1.0)),
+                "{count}"
+            );
+        }
+    }
 }
 
 /// `split_k(..; atomic)` clears its result in the graph, whatever buffer it is.

@@ -2,19 +2,21 @@
 //!
 //! The types are `cudarc`'s; its own loader does not know the name `libnccl.so.2`, under which the library is installed.
 
-use super::NCCL;
+use super::{NCCL, Part, part::Work};
 use crate::{
-    buffer::RawBuffer,
     device::{Device, Kind},
     error::Error,
-    stream::Stream,
+    memory::lock,
 };
-use cudarc::nccl::sys::{cudaStream_t, ncclComm_t, ncclRedOp_t, ncclResult_t};
+use cudarc::{
+    driver::sys::CUstream,
+    nccl::sys::{cudaStream_t, ncclComm_t, ncclRedOp_t, ncclResult_t},
+};
 use libloading::Library;
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     ptr::null_mut,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock},
 };
 
 /// Its functions.
@@ -29,6 +31,14 @@ struct Api {
         usize,
         c_uint,
         ncclRedOp_t,
+        ncclComm_t,
+        cudaStream_t,
+    ) -> ncclResult_t,
+    all_gather: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_uint,
         ncclComm_t,
         cudaStream_t,
     ) -> ncclResult_t,
@@ -48,6 +58,7 @@ impl Api {
                 group_start: *library.get(b"ncclGroupStart\0").ok()?,
                 group_end: *library.get(b"ncclGroupEnd\0").ok()?,
                 all_reduce: *library.get(b"ncclAllReduce\0").ok()?,
+                all_gather: *library.get(b"ncclAllGather\0").ok()?,
                 error_string: *library.get(b"ncclGetErrorString\0").ok()?,
             }
         };
@@ -79,12 +90,14 @@ impl Api {
 /// A communicator of NCCL for each device.
 pub(super) struct Nccl {
     api: &'static Api,
-    communicators: Vec<ncclComm_t>,
+    communicators: Mutex<Communicators>,
     devices: Vec<Device>,
 }
 
+struct Communicators(Vec<ncclComm_t>);
+
 // SAFETY: a communicator may be used from any thread, though by one at a time.
-unsafe impl Send for Nccl {}
+unsafe impl Send for Communicators {}
 
 impl Nccl {
     /// # Errors
@@ -109,38 +122,41 @@ impl Nccl {
                 }
             }
         }
-        Ok(Nccl { api, communicators, devices: devices.to_vec() })
+        Ok(Nccl { api, communicators: Mutex::new(Communicators(communicators)), devices: devices.to_vec() })
     }
 
-    /// Sums in place, queued on each stream.
+    /// A collective in place, queued on each stream, or captured by it.
     ///
     /// # Safety
-    /// Each buffer is on its device, without gaps, as long as the others and of one type, live until the work has ended and used
-    /// by no one else meanwhile.
+    /// As [`Part::queue`].
     ///
     /// # Errors
     /// NCCL's.
-    pub(super) unsafe fn all_reduce(&self, raws: &[&RawBuffer], streams: &[Stream]) -> Result<(), Error> {
-        let what = "an all-reduce";
+    pub(super) unsafe fn queue(&self, parts: &[&Part], streams: &[CUstream]) -> Result<(), Error> {
+        let what = "a collective";
+        let Communicators(communicators) = &*lock(&self.communicators);
         // SAFETY: no arguments.
         self.api.check(what, unsafe { (self.api.group_start)() })?;
-        let each = raws.iter().zip(streams).zip(&self.communicators).try_for_each(|((raw, stream), comm)| {
-            let Some(dtype) = raw.dtype.format().nccl else {
-                unreachable!("no buffer has elements of {}", raw.dtype)
+        let each = parts.iter().zip(streams).try_for_each(|(part, stream)| {
+            let Some(dtype) = part.dtype.format().nccl else {
+                unreachable!("no buffer has elements of {}", part.dtype)
             };
-            let stream = stream.queue.cuda.as_ref().map_or(null_mut(), |cuda| cuda.stream.cu_stream());
-            let (at, count) = (raw.address() as usize, raw.geometry.count());
+            let pointer = |at: u64| std::ptr::without_provenance_mut::<c_void>(at as usize);
+            let (to, communicator) = (pointer(part.address), communicators[part.rank]);
+            let stream: cudaStream_t = stream.cast();
             // SAFETY: the caller's.
             let result = unsafe {
-                (self.api.all_reduce)(
-                    std::ptr::without_provenance(at),
-                    std::ptr::without_provenance_mut(at),
-                    count,
-                    dtype,
-                    ncclRedOp_t::ncclSum,
-                    *comm,
-                    stream.cast(),
-                )
+                match part.work {
+                    Work::Sum => {
+                        let sum = ncclRedOp_t::ncclSum;
+                        (self.api.all_reduce)(to, to, part.count, dtype, sum, communicator, stream)
+                    }
+                    Work::Gather => {
+                        let count = part.count / self.devices.len();
+                        let from = part.address + (part.rank * count) as u64 * u64::from(part.dtype.bytes());
+                        (self.api.all_gather)(pointer(from), to, count, dtype, communicator, stream)
+                    }
+                }
             };
             self.api.check(what, result)
         });
@@ -158,7 +174,7 @@ impl Drop for Nccl {
                 let _ = cuda.synchronize();
             }
         }
-        for communicator in &self.communicators {
+        for communicator in &lock(&self.communicators).0 {
             // SAFETY: made once, destroyed once, and its work has ended. A failure leaves it to the end of the process.
             let _ = unsafe { (self.api.destroy)(*communicator) };
         }

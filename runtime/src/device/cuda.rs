@@ -1,5 +1,6 @@
 //! GPUs through the CUDA driver API, loaded when first used: neither building nor starting needs CUDA.
 
+mod capture;
 mod graph;
 mod memory;
 mod module;

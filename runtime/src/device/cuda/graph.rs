@@ -1,6 +1,6 @@
 //! CUDA graphs of launches in a row.
 
-use super::{CudaQueue, Loaded, failed};
+use super::{CudaQueue, Loaded, capture::Capture, failed};
 use crate::{error::Error, execute::Step, parameters::Parameters};
 use cudarc::driver::{CudaContext, sys};
 use smallvec::SmallVec;
@@ -14,9 +14,14 @@ use std::{
 /// as the first lets it (CUDA Driver API, `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`).
 pub(crate) struct CudaGraph {
     context: Arc<CudaContext>,
+    /// Null where a capture that failed has it.
     graph: sys::CUgraph,
-    /// In order, with the kind of each.
+    /// In order, with the kind of each; null for those of another library.
     nodes: Vec<(sys::CUgraphNode, Kind)>,
+    /// What the next step waits for.
+    last: SmallVec<[sys::CUgraphNode; 1]>,
+    /// What makes the graph, until it is instantiated, if another library adds to it.
+    capture: Option<Capture>,
     /// Whether the driver knows edges that let a kernel begin early.
     early: bool,
     /// Null until [`CudaGraph::instantiate`].
@@ -30,6 +35,8 @@ enum Kind {
     Kernel,
     /// It waits by itself for the end of what was before it.
     Dependent,
+    /// Another library's.
+    Captured,
 }
 
 impl Kind {
@@ -78,18 +85,54 @@ fn zeros(pointer: u64, bytes: usize) -> sys::CUDA_MEMSET_NODE_PARAMS {
 }
 
 impl CudaGraph {
-    /// No steps yet.
+    /// No steps yet. `captures`: [`CudaGraph::fork`] may be called.
+    ///
+    /// # Errors
+    /// The driver's; those of [`Capture::begin`].
+    pub(crate) fn new(queue: &CudaQueue, captures: bool) -> Result<Self, Error> {
+        queue.bind()?;
+        let (capture, graph) = if captures {
+            let (capture, graph) = Capture::begin(queue)?;
+            (Some(capture), graph)
+        } else {
+            let mut graph = null_mut();
+            // SAFETY: it writes one handle.
+            unsafe { sys::cuGraphCreate(&mut graph, 0) }.result().map_err(failed("making a graph"))?;
+            (None, graph)
+        };
+        let context = queue.context().clone();
+        let early = super::driver_version().is_ok_and(|version| version >= PROGRAMMATIC_EDGES);
+        let (nodes, last) = (Vec::new(), SmallVec::new());
+        Ok(CudaGraph { context, graph, nodes, last, capture, early, executable: null_mut() })
+    }
+
+    /// A stream on which another library queues the next step; [`CudaGraph::join`] follows.
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn new(queue: &CudaQueue) -> Result<Self, Error> {
-        queue.bind()?;
-        let mut graph = null_mut();
-        // SAFETY: it writes one handle.
-        unsafe { sys::cuGraphCreate(&mut graph, 0) }.result().map_err(failed("making a graph"))?;
-        let context = queue.context().clone();
-        let early = super::driver_version().is_ok_and(|version| version >= PROGRAMMATIC_EDGES);
-        Ok(CudaGraph { context, graph, nodes: Vec::new(), early, executable: null_mut() })
+    ///
+    /// # Panics
+    /// For a graph that was made without captures.
+    pub(crate) fn fork(&mut self) -> Result<sys::CUstream, Error> {
+        self.bind()?;
+        self.capture.as_mut().expect("a graph with captures").after(&mut self.last)
+    }
+
+    /// Takes what was queued there as a step.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// As [`CudaGraph::fork`].
+    pub(crate) fn join(&mut self) -> Result<(), Error> {
+        self.last = self.capture.as_mut().expect("a graph with captures").last()?;
+        self.nodes.push((null_mut(), Kind::Captured));
+        Ok(())
+    }
+
+    fn bind(&self) -> Result<(), Error> {
+        self.context.bind_to_thread().map_err(failed("making the device current"))
     }
 
     /// Adds a step after the others; the driver copies the values.
@@ -100,14 +143,15 @@ impl CudaGraph {
     /// # Errors
     /// The driver's.
     pub(crate) unsafe fn add(&mut self, step: &mut Step<Parameters>) -> Result<(), Error> {
+        self.bind()?;
         let kind = Kind::of(step);
         let early = match self.nodes.last() {
             Some((before, Kind::Dependent)) if kind == Kind::Dependent && self.early => Some(*before),
             _ => None,
         };
-        let plain = self.nodes.last().filter(|_| early.is_none());
-        let after = plain.map_or(null(), |(node, _)| std::ptr::from_ref(node));
-        let (before, context) = (usize::from(plain.is_some()), self.context.cu_ctx());
+        let plain = if early.is_some() { &[] } else { &self.last[..] };
+        let after = plain.first().map_or(null(), std::ptr::from_ref);
+        let (before, context) = (plain.len(), self.context.cu_ctx());
         let mut node = null_mut();
         // SAFETY: graph and the node before are live, the descriptions live as long as the calls, and the caller vouches for
         // the values.
@@ -138,6 +182,7 @@ impl CudaGraph {
                 .map_err(failed("adding to a graph"))?;
         }
         self.nodes.push((node, kind));
+        self.last = SmallVec::from_buf([node]);
         Ok(())
     }
 
@@ -146,10 +191,28 @@ impl CudaGraph {
     /// # Errors
     /// The driver's.
     pub(crate) fn instantiate(&mut self) -> Result<(), Error> {
+        self.bind()?;
+        if let Some(capture) = self.capture.take() {
+            let graph = std::mem::replace(&mut self.graph, null_mut());
+            capture.end(&mut self.last)?;
+            self.graph = graph;
+        }
         // SAFETY: the graph is live, and has no executable yet.
         unsafe { sys::cuGraphInstantiateWithFlags(&mut self.executable, self.graph, 0) }
             .result()
             .map_err(failed("instantiating a graph"))
+    }
+
+    /// Has the driver allocate now what the first launch would: by then another device may be waiting for this one.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn upload(&self, queue: &CudaQueue) -> Result<(), Error> {
+        queue.bind()?;
+        // SAFETY: it was instantiated, and the stream is live.
+        unsafe { sys::cuGraphUpload(self.executable, queue.stream.cu_stream()) }
+            .result()
+            .map_err(failed("uploading a graph"))
     }
 
     /// Changes a step for later launches of the graph; returns whether that can be done: the node is of its kind.
@@ -164,7 +227,7 @@ impl CudaGraph {
         if kind != Kind::of(step) {
             return Ok(false);
         }
-        self.context.bind_to_thread().map_err(failed("making the device current"))?;
+        self.bind()?;
         // SAFETY: the executable is live, the node is of its graph and of this kind, the descriptions live as long as the calls,
         // and the caller vouches for the values.
         let status = unsafe {
@@ -211,7 +274,10 @@ impl Drop for CudaGraph {
             if !self.executable.is_null() {
                 let _ = sys::cuGraphExecDestroy(self.executable);
             }
-            let _ = sys::cuGraphDestroy(self.graph);
+            // Of a capture that has not ended, the graph is the capture's.
+            if self.capture.is_none() && !self.graph.is_null() {
+                let _ = sys::cuGraphDestroy(self.graph);
+            }
         }
     }
 }
