@@ -17,7 +17,7 @@ const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
 const LIMITED: usize = 30;
 
 /// Products with each of these, in percent.
-const GATHERED_ATOMIC_LIMITED: (usize, usize, usize) = (10, 8, 8);
+const GATHERED_ATOMIC_LIMITED: (usize, usize, usize) = (14, 10, 8);
 
 /// The first number that a seed gives decides what kind of kernel it is.
 const KINDS: usize = 24;
@@ -50,7 +50,7 @@ pub fn random_kernel(seed: u64) -> Kernel {
             let kernel =
                 if apart.below(100) < share { values::with_values(kernel, &mut apart) } else { kernel };
             let has_integers = kernel.tensors.iter().any(|t| values::is_integer(t.elem));
-            let kernel = sometimes_atomic(kernel, seed, if has_integers { 70 } else { 8 });
+            let kernel = sometimes_atomic(kernel, seed, if has_integers { 70 } else { 14 });
             let kernel = match types.below(100) < if has_integers { 50 } else { 5 } {
                 true => types::with_types(kernel, &mut types),
                 false => kernel,

@@ -192,7 +192,7 @@ impl Adder<'_> {
             *entry = Index::by(entry.affine.clone(), value);
             return;
         }
-        *entry = match self.random.below(8) {
+        *entry = match self.random.below(10) {
             // Computed from the axis.
             0 if axes.len() == 1 => {
                 let by = f64::from(self.random.below(4) as u32 + 1);
@@ -207,7 +207,13 @@ impl Adder<'_> {
                 let value = self.load(&[begin]);
                 Index::by(entry.affine.clone(), value)
             }
-            2 => {
+            // The same for all of the kernel: one value moves a box.
+            2 | 3 => {
+                let place = self.random.below(2) as i64;
+                let value = self.load_at(place);
+                Index::by(entry.affine.clone(), value)
+            }
+            4 => {
                 let affine = Affine { constant: self.random.below(4) as i64 - 2, ..Affine::default() };
                 let value = self.load(&axes);
                 Index::by(affine, value)
@@ -241,6 +247,17 @@ impl Adder<'_> {
         tensors.push(Tensor { name, elem: I32, dims, mutable: false, span: SpanId::NONE });
         let tensor = TensorId(self.kernel.tensors.len() as u16 - 1);
         let index = axes.iter().map(|axis| Index::from(Affine::axis(*axis))).collect();
+        node(ExprKind::Load { tensor, index })
+    }
+
+    /// An element of a new index tensor of two.
+    fn load_at(&mut self, place: i64) -> Expr {
+        let tensors = &mut self.kernel.tensors;
+        let name = format!("at{}", tensors.len());
+        let dims = vec![Extent::constant(2)];
+        tensors.push(Tensor { name, elem: I32, dims, mutable: false, span: SpanId::NONE });
+        let tensor = TensorId(self.kernel.tensors.len() as u16 - 1);
+        let index = vec![Index::from(Affine { constant: place, ..Affine::default() })];
         node(ExprKind::Load { tensor, index })
     }
 

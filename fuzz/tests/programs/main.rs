@@ -2,6 +2,7 @@
 
 #[cfg(any(feature = "jit", feature = "static-llvm"))]
 mod corpus;
+mod drawn;
 #[cfg(any(feature = "jit", feature = "static-llvm"))]
 mod operands;
 mod pairs;

@@ -422,6 +422,7 @@ impl<'a> Generator<'a> {
             }
         }
         self.private();
+        self.gathered();
         self.fragments();
         let staged: Vec<String> = self
             .schedule

@@ -302,6 +302,7 @@ impl Generator<'_> {
             }
         }
         self.private();
+        self.gathered();
         for _ in 0..self.times(20 + 10 * busy, 2) {
             let at = self.wild_digit();
             for buffer in &tensors {

@@ -222,17 +222,48 @@ impl Generator<'_> {
     /// Here and there, a part of its own for each CTA of what values are combined with.
     pub(crate) fn private(&mut self) {
         for tensor in self.combined() {
-            if !self.chance(40) {
+            if !self.chance(60) {
                 continue;
             }
-            let axes = self.dims();
             let of = self.kernel.tensors.iter().filter(|t| t.name == tensor).flat_map(|t| &t.dims);
             let named: BTreeSet<String> = of.flat_map(|extent| extent.dims.keys().cloned()).collect();
-            for dim in named.difference(&axes) {
-                let max = *self.random.pick(&[1, 24, 32, 100]);
-                self.propose(directive::Fits { dim: dim.clone(), max });
+            for dim in named {
+                let max = *self.random.pick(&[5, 24, 32, 100]);
+                self.propose(directive::Fits { dim, max });
             }
             self.propose(crate::engine::checks::stage_value(&tensor));
+        }
+    }
+
+    /// Copies of what is read where values say, each at a loop where there can be one.
+    pub(crate) fn gathered(&mut self) {
+        let nest = &self.nests[0];
+        let read = nest.accesses.iter().filter(|access| !access.by.is_empty() && access.combines.is_none());
+        let tensors: BTreeSet<_> = read.map(|access| access.tensor).collect();
+        let names: Vec<String> = tensors.into_iter().map(|t| nest.tensor(t).name.clone()).collect();
+        for buffer in names {
+            if !self.chance(70) {
+                continue;
+            }
+            for _ in 0..6 {
+                let at = self.wild_digit();
+                let (via, vector) = *self.random.pick(&[
+                    (Via::Tma, None),
+                    (Via::Tma, None),
+                    (Via::CpAsync, Some(16)),
+                    (Via::CpAsync, Some(4)),
+                    (Via::Plain, None),
+                ]);
+                let (buffer, transposed) = (buffer.clone(), self.chance(10));
+                let at = Some(at);
+                let kind = directive::Stage { buffer, at: at.clone(), space: Space::Shared, transposed, via, vector };
+                if self.propose(kind) {
+                    let stages = 1 + self.random.below(4) as u32;
+                    let digit = at.unwrap_or_default();
+                    self.propose(directive::Pipeline { digit, stages });
+                    break;
+                }
+            }
         }
     }
 
