@@ -10,6 +10,8 @@
 //! | what decoding launches: early, on `sm_90` and later | a launch begins while the one before it ends |
 //! | one query and more than 256 keys: parts of the keys | a head of keys alone would be one CTA |
 //! | few rows of more than 8191 logits: parts of the rows | a row alone would be one CTA |
+//! | blocks of experts of 16, 64 or 128 rows: by the slots of an expert | larger blocks read less of the weights, and leave more rows empty |
+//! | a cache in pages: a part a multiprocessor | more parts have more to join |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
 //! Each schedule takes any size, but for those with `fits`, which are chosen within their bounds alone.
@@ -39,6 +41,12 @@ const PART: usize = 128;
 pub(crate) const ARGMAX_PART: usize = 4096;
 /// CTAs that keep an H100 busy with parts of rows.
 const BUSY: usize = 528;
+/// Those of an H100.
+const MULTIPROCESSORS: usize = 132;
+/// Parts that slots of experts are counted in, at most.
+const SLOT_PARTS: usize = 64;
+/// Slots of a part, of which it has a multiple.
+const SLOT_PART: usize = 256;
 /// Rows of embeddings from which on four of them a CTA keep the multiprocessors busy.
 const MANY_ROWS: usize = 1024;
 
@@ -161,6 +169,78 @@ pub fn argmax_in_parts(device: &Device) -> [Chosen; 2] {
         behind(device, &greedy::parts, &greedy::parts_early),
         behind(device, &greedy::joined, &greedy::joined_early),
     ]
+}
+
+/// For [`crate::top_k`].
+pub fn top_k() -> Chosen {
+    &route::top_lanes
+}
+
+/// For [`crate::route`].
+pub fn route() -> Chosen {
+    &route::route_lanes
+}
+
+/// For [`crate::Blocks`]: rows of a block where so many slots go to so many experts.
+pub fn block_rows(slots: usize, experts: usize) -> usize {
+    match slots.div_ceil(experts.max(1)) {
+        0..=16 => 16,
+        17..=64 => 64,
+        _ => 128,
+    }
+}
+
+/// For [`crate::expert_blocks`]: slots of a part, of so many in all. Slots are compared with those of their part alone.
+pub(crate) fn slots_of_a_part(slots: usize) -> usize {
+    slots.div_ceil(SLOT_PARTS).next_multiple_of(SLOT_PART).max(SLOT_PART)
+}
+
+/// For [`crate::expert_blocks`]: what counts, what empties the blocks, what fills them.
+pub fn expert_blocks() -> [Chosen; 3] {
+    [&blocks::before_lanes, &blocks::empty_lanes, &blocks::fill_threads]
+}
+
+/// For [`crate::experts`]: blocks of so many rows. The first is for the products, the second for the sums.
+pub fn experts(device: &Device, dtype: DType, rows: usize) -> [Chosen; 2] {
+    let hopper = device.sm().is_none_or(|sm| sm == 90);
+    let products: Chosen = match rows {
+        _ if !half(dtype) => &experts::tiled,
+        0..=16 => &experts::mma,
+        _ if !hopper => &experts::mma_64,
+        17..=64 => &experts::wgmma,
+        _ => &experts::two_warpgroups,
+    };
+    [products, &experts::sums]
+}
+
+/// For [`crate::histogram`].
+pub fn histogram() -> Chosen {
+    &counts::four
+}
+
+/// For [`crate::embedding_gradient`].
+pub fn embedding_gradient() -> Chosen {
+    &counts::added
+}
+
+/// For [`crate::scatter_rows`]: so many rows.
+pub fn scatter_rows(dtype: DType, rows: usize) -> Chosen {
+    match rows {
+        _ if rows < MANY_ROWS => &counts::rows,
+        _ => wide(dtype, &counts::rows, &counts::rows_wide),
+    }
+}
+
+/// For [`crate::paged_attention`]: parts of the tokens, of so many sequences with so many heads of keys.
+pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
+    // A CTA has four heads.
+    let ctas = sequences.saturating_mul(heads.div_ceil(4)).max(1);
+    (tokens / PART).min(MULTIPROCESSORS / ctas).max(1)
+}
+
+/// For [`crate::paged_attention`]: the parts, and what joins them.
+pub fn paged_attention(dtype: DType) -> [Chosen; 2] {
+    [wide(dtype, &paged::lanes, &paged::mma), &paged::together]
 }
 
 /// For [`crate::adamw`].

@@ -25,9 +25,12 @@
 
 pub mod adamw;
 pub mod attention;
+pub mod blocks;
 pub mod columns;
+pub mod counts;
 pub mod decode;
 pub mod embedding;
+pub mod experts;
 pub mod fused;
 pub mod gated;
 pub mod greedy;
@@ -36,8 +39,10 @@ pub mod kv_append;
 pub mod linear;
 pub mod loss;
 pub mod norm;
+pub mod paged;
 pub mod pointwise;
 pub mod rope;
+pub mod route;
 pub mod softmax;
 
 use tilewright::{AnySchedule, DType, aot::Bundle};
@@ -46,12 +51,15 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 16] = [
+pub const ALL: [Group; 21] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
+    blocks::SCHEDULES,
     columns::SCHEDULES,
+    counts::SCHEDULES,
     decode::SCHEDULES,
     embedding::SCHEDULES,
+    experts::SCHEDULES,
     fused::SCHEDULES,
     gated::SCHEDULES,
     greedy::SCHEDULES,
@@ -60,8 +68,10 @@ pub const ALL: [Group; 16] = [
     linear::SCHEDULES,
     loss::SCHEDULES,
     norm::SCHEDULES,
+    paged::SCHEDULES,
     pointwise::SCHEDULES,
     rope::SCHEDULES,
+    route::SCHEDULES,
     softmax::SCHEDULES,
 ];
 
