@@ -43,10 +43,8 @@ pub(crate) const ARGMAX_PART: usize = 4096;
 const BUSY: usize = 528;
 /// Those of an H100.
 const MULTIPROCESSORS: usize = 132;
-/// Parts that slots of experts are counted in, at most.
-const SLOT_PARTS: usize = 64;
-/// Slots of a part, of which it has a multiple.
-const SLOT_PART: usize = 256;
+/// Elements of a row of which a lane ranks two, at most.
+const SHORT: usize = 64;
 /// Rows of embeddings from which on four of them a CTA keep the multiprocessors busy.
 const MANY_ROWS: usize = 1024;
 
@@ -171,14 +169,14 @@ pub fn argmax_in_parts(device: &Device) -> [Chosen; 2] {
     ]
 }
 
-/// For [`crate::top_k`].
-pub fn top_k() -> Chosen {
-    &route::top_lanes
+/// For [`crate::top_k`]: rows of so many elements.
+pub fn top_k(length: usize) -> Chosen {
+    if length <= SHORT { &route::top_lanes } else { &route::top_long }
 }
 
-/// For [`crate::route`].
-pub fn route() -> Chosen {
-    &route::route_lanes
+/// For [`crate::route`]: so many experts.
+pub fn route(experts: usize) -> Chosen {
+    if experts <= SHORT { &route::route_lanes } else { &route::route_long }
 }
 
 /// For [`crate::Blocks`]: rows of a block where so many slots go to so many experts.
@@ -190,14 +188,9 @@ pub fn block_rows(slots: usize, experts: usize) -> usize {
     }
 }
 
-/// For [`crate::expert_blocks`]: slots of a part, of so many in all. Slots are compared with those of their part alone.
-pub(crate) fn slots_of_a_part(slots: usize) -> usize {
-    slots.div_ceil(SLOT_PARTS).next_multiple_of(SLOT_PART).max(SLOT_PART)
-}
-
-/// For [`crate::expert_blocks`]: what counts, what empties the blocks, what fills them.
-pub fn expert_blocks() -> [Chosen; 3] {
-    [&blocks::before_lanes, &blocks::empty_lanes, &blocks::fill_threads]
+/// For [`crate::expert_blocks`]: what counts, what ends the blocks of each expert, what empties them, what fills them.
+pub fn expert_blocks() -> [Chosen; 4] {
+    [&blocks::before_lanes, &blocks::ends_lanes, &blocks::empty_lanes, &blocks::fill_threads]
 }
 
 /// For [`crate::experts`]: blocks of so many rows. The first is for the products, the second for the sums.

@@ -3,6 +3,9 @@
 use crate::{Queue, choose, enqueue, kernels, rows::short};
 use tilewright::{Buffer, Device, Error, Float};
 
+/// Slots of a part, which are counted together: the text of the kernels has the number.
+const PART: usize = 512;
+
 /// Where each token goes: the C experts with the greatest logits, the greatest first, and their weights.
 ///
 /// Of equal logits the first expert counts; −0 is less than +0, and NaN is greatest.
@@ -35,7 +38,7 @@ pub fn route<T: Float>(
     let [e, c] = short("route", ("logits", logits.shape()), ("expert", expert.shape()))?;
     // Rows are short: both fit an `i32`.
     let among = if renormalize { c } else { e } as i32;
-    enqueue(kernels::route::route(logits, expert, gate, among), choose::route(), on)
+    enqueue(kernels::route::route(logits, expert, gate, among), choose::route(e), on)
 }
 
 /// Tokens sorted by expert, in blocks of R rows, each of one expert: what [`expert_blocks`] makes, and [`experts`] multiplies.
@@ -96,10 +99,10 @@ impl Blocks {
     }
 }
 
-/// Sorts slots by expert, in blocks of R rows: three launches, and the same result each time.
+/// Sorts slots by expert, in blocks of R rows: four launches, and the same result each time.
 ///
 /// A slot whose expert is none of the `experts`, such as −1, goes nowhere.
-/// Scratch has a number for each expert and part of the slots; there are at most 64 parts.
+/// Scratch has a number for each expert and each 512 slots.
 ///
 /// | Tensor | Shape | Elements |
 /// |---|---|---|
@@ -142,22 +145,23 @@ pub fn expert_blocks(
             blocks.place.shape()
         )));
     }
-    let each = choose::slots_of_a_part(slots);
-    let parts = slots.div_ceil(each);
+    let parts = slots.div_ceil(PART);
     let mut before = Buffer::<i32>::uninit(on.device(), &[parts + 1, experts])?;
+    let mut end = Buffer::<i32>::uninit(on.device(), &[experts])?;
     let at = expert.reshaped(&[slots])?;
-    // As many slots and rows as there are fit an `i32`: the launch checks that.
-    let [each, rows, top] = [each, r, c.max(1)].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
-    let [first, second, third] = choose::expert_blocks();
-    enqueue(kernels::blocks::slots_before(&at, &mut before, each), first, on)?;
-    let (before, count) = (&before, before.slice(&[parts..parts + 1, 0..experts])?);
+    // As many rows and slots as there are fit an `i32`: launches check that.
+    let [rows, top] = [r, c.max(1)].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
+    let [counting, ending, emptying, filling] = choose::expert_blocks();
+    enqueue(kernels::blocks::slots_before(&at, &mut before), counting, on)?;
+    let count = before.slice(&[parts..parts + 1, 0..experts])?;
     let count = count.reshaped(&[experts])?;
-    let launch = kernels::blocks::empty_blocks(&count, &mut blocks.expert, &mut blocks.token);
-    enqueue(launch, second, on)?;
+    enqueue(kernels::blocks::block_ends(&count, &mut end, rows), ending, on)?;
+    let launch = kernels::blocks::empty_blocks(&end, &mut blocks.expert, &mut blocks.token);
+    enqueue(launch, emptying, on)?;
     let mut token = blocks.token.reshaped_mut(&[z * r])?;
     let mut place = blocks.place.reshaped_mut(&[slots])?;
-    let launch = kernels::blocks::fill_blocks(&at, before, &count, &mut token, &mut place, each, rows, top);
-    enqueue(launch, third, on)
+    let launch = kernels::blocks::fill_blocks(&at, &before, &end, &mut token, &mut place, rows, top);
+    enqueue(launch, filling, on)
 }
 
 /// A mixture of experts: `y[s] = Σ gate[s, c] · x[s] · w[expert[s, c]]`, over the C slots of each token.

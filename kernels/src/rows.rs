@@ -185,6 +185,6 @@ pub fn top_k<T: Float>(
     value: &mut Buffer<T>,
     place: &mut Buffer<i32>,
 ) -> Result<(), Error> {
-    short("top_k", ("x", x.shape()), ("value", value.shape()))?;
-    enqueue(kernels::route::top_k(x, value, place), choose::top_k(), on)
+    let [length, _] = short("top_k", ("x", x.shape()), ("value", value.shape()))?;
+    enqueue(kernels::route::top_k(x, value, place), choose::top_k(length), on)
 }

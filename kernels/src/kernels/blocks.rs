@@ -2,23 +2,28 @@
 
 use tilewright::prelude::*;
 
-/// How many slots before part p go to each expert: a part has `each` slots, and the last row has the sums.
+/// How many slots before part p go to each expert. A part has 512 slots, and behind the last one are all.
 #[tile_kernel]
-pub fn slots_before(at: &Tensor<i32, L>, before: &mut Tensor<i32, P, E>, each: i32) {
+pub fn slots_before(at: &Tensor<i32, L>, before: &mut Tensor<i32, P, E>) {
     let (p, e) = program_tile(P, E);
-    let l = whole(L).below(p * each);
+    let l = whole(L).below(512 * p);
     store(before, [p, e], sum((load(at, [l]) == e).cast::<i32>(), l));
 }
 
-/// The expert of each block, −1 behind the last, and no token in any of them. Blocks of an expert begin where those of the experts before
-/// it end.
+/// Where the blocks of each expert end: it has a block for each `rows` of its slots, and another one for what is left.
 #[tile_kernel]
-pub fn empty_blocks(count: &Tensor<i32, E>, expert: &mut Tensor<i32, Z>, token: &mut Tensor<i32, Z, R>) {
+pub fn block_ends(count: &Tensor<i32, E>, end: &mut Tensor<i32, E>, rows: i32) {
+    let e = program_tile(E);
+    let f = whole(E).below(e + 1);
+    store(end, [e], sum((load(count, [f]) + rows - 1) / rows, f));
+}
+
+/// The expert of each block, −1 behind the last, and no token in any of them.
+#[tile_kernel]
+pub fn empty_blocks(end: &Tensor<i32, E>, expert: &mut Tensor<i32, Z>, token: &mut Tensor<i32, Z, R>) {
     let z = program_tile(Z);
     let (e, i) = whole(E, R);
-    let f = whole(E).below(e + 1);
-    let end = sum((load(count, [f]) + R - 1) / R, f);
-    let passed = sum((end <= z).cast::<i32>(), e);
+    let passed = sum((load(end, [e]) <= z).cast::<i32>(), e);
     store(expert, [z], select(passed < E, passed, -1));
     store(token, [z, i], full::<i32>(-1, [z, i]));
 }
@@ -29,19 +34,17 @@ pub fn empty_blocks(count: &Tensor<i32, E>, expert: &mut Tensor<i32, Z>, token: 
 pub fn fill_blocks(
     at: &Tensor<i32, L>,
     before: &Tensor<i32, P, E>,
-    count: &Tensor<i32, E>,
+    end: &Tensor<i32, E>,
     token: &mut Tensor<i32, M>,
     place: &mut Tensor<i32, L>,
-    each: i32,
-    block: i32,
+    rows: i32,
     top: i32,
 ) {
     let l = program_tile(L);
     let own = load(at, [l]);
-    let f = whole(E).below(own);
-    let first = sum((load(count, [f]) + block - 1) / block, f) * block;
-    let m = whole(L).between(l / each * each, l);
-    let next = first + load(before, [l / each, own]) + sum((load(at, [m]) == own).cast::<i32>(), m);
+    let m = whole(L).between(l / 512 * 512, l);
+    let near = sum((load(at, [m]) == own).cast::<i32>(), m);
+    let next = load(end, [own - 1]) * rows + load(before, [l / 512, own]) + near;
     let known = select((own >= 0) & (own < E), next, -1);
     store(token, [unique(known)], l / top);
     store(place, [l], known);
@@ -57,24 +60,30 @@ schedule! {
         unroll(lu);
         vectorize(lv);
     }
+    /// A warp an expert.
+    pub ends_lanes for block_ends {
+        tile(e = 4);
+        split(f -> fo, fl: 32);
+        reduce(end.sum: lane);
+        bind(e -> warp.x, fl -> lane.x);
+    }
     /// A warp a block.
     pub empty_lanes for empty_blocks {
         tile(z = 4);
         split(e -> eo, el: 32);
         split(i -> io, il: 32);
-        fuse(end at e);
         reduce(passed: lane);
         bind(z -> warp.x, el -> lane.x, il -> lane.x);
     }
-    /// A thread a slot, eight loads ahead.
+    /// A thread a slot, four loads of four others ahead.
     pub fill_threads for fill_blocks {
         tile(l = 128);
-        split(f -> fo, fi: 8);
-        split(m -> mo, mi: 8);
+        split(m -> mo, mu, mv: 4, 4);
         bind(l -> thread.x);
-        unroll(fi, mi);
+        unroll(mu);
+        vectorize(mv);
     }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![before_lanes, empty_lanes, fill_threads];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![before_lanes, ends_lanes, empty_lanes, fill_threads];

@@ -40,9 +40,9 @@ pub fn route<T: Float>(
 }
 
 schedule! {
-    /// A row a warp: each lane counts what is before its elements.
+    /// A row a warp: each lane counts what is before its elements. Rows of up to 64.
     pub top_lanes for top_k<f32 | f16 | bf16> {
-        fits(E <= 256);
+        fits(E <= 64);
         tile(s = 4);
         split(e -> eo, el: 32);
         split(f -> fo, fi: 8);
@@ -51,9 +51,14 @@ schedule! {
         bind(s -> warp.x, el -> lane.x);
         unroll(fi);
     }
-    /// A row a warp: each lane counts what is before its elements.
+    /// Rows of up to 256.
+    pub top_long = top_lanes { fits(E <= 256); }
+}
+
+schedule! {
+    /// A row a warp: each lane counts what is before its elements. Rows of up to 64.
     pub route_lanes for route<f32 | f16 | bf16> {
-        fits(E <= 256);
+        fits(E <= 64);
         tile(s = 4);
         split(e -> eo, el: 32);
         split(f -> fo, fi: 8);
@@ -63,7 +68,9 @@ schedule! {
         bind(s -> warp.x, el -> lane.x);
         unroll(fi);
     }
+    /// Rows of up to 256.
+    pub route_long = route_lanes { fits(E <= 256); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![top_lanes, route_lanes];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![top_lanes, top_long, route_lanes, route_long];

@@ -94,8 +94,8 @@ fn slots_in_blocks() {
         sizes(50, 2, 7, 16),
         sizes(333, 4, 33, 64),
         sizes(700, 2, 65, 128),
-        // Parts of more slots than 256.
-        sizes(4200, 4, 5, 50),
+        // Several parts, the last of them whole.
+        sizes(1024, 2, 5, 50),
     ] {
         let Sizes { s, c, e, .. } = sizes;
         let spread = |slot: usize| (slot * 7919 + slot / 5) % e;
