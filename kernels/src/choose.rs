@@ -208,19 +208,19 @@ pub fn experts(device: &Device, dtype: DType, rows: usize) -> [Chosen; 2] {
 
 /// For [`crate::histogram`].
 pub fn histogram() -> Chosen {
-    &counts::four
+    &histogram::vectorized
 }
 
 /// For [`crate::embedding_gradient`].
 pub fn embedding_gradient() -> Chosen {
-    &counts::added
+    &scatter::added
 }
 
 /// For [`crate::scatter_rows`]: so many rows.
 pub fn scatter_rows(dtype: DType, rows: usize) -> Chosen {
     match rows {
-        _ if rows < MANY_ROWS => &counts::rows,
-        _ => wide(dtype, &counts::rows, &counts::rows_wide),
+        _ if rows < MANY_ROWS => &scatter::rows,
+        _ => wide(dtype, &scatter::rows, &scatter::rows_wide),
     }
 }
 

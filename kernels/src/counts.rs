@@ -1,6 +1,6 @@
 //! Functions whose points meet: each adds to what is there.
 
-use crate::{Queue, choose, enqueue, kernels::counts};
+use crate::{Queue, choose, enqueue, kernels};
 use tilewright::{Buffer, Error, Float};
 
 /// How often each number occurs, added to what was counted before: `h[x[n]] += 1`.
@@ -23,7 +23,7 @@ use tilewright::{Buffer, Error, Float};
 /// # }
 /// ```
 pub fn histogram(on: &impl Queue, x: &Buffer<i32>, h: &mut Buffer<i32>) -> Result<(), Error> {
-    enqueue(counts::histogram(x, h), choose::histogram(), on)
+    enqueue(kernels::histogram::histogram(x, h), choose::histogram(), on)
 }
 
 /// The gradient of [`embedding`](crate::embedding), added to what is there: `table[ids[s]] += dy[s]`.
@@ -54,5 +54,5 @@ pub fn embedding_gradient<T: Float>(
     dy: &Buffer<T>,
     table: &mut Buffer<f32>,
 ) -> Result<(), Error> {
-    enqueue(counts::embedding_gradient(ids, dy, table), choose::embedding_gradient(), on)
+    enqueue(kernels::scatter::embedding_gradient(ids, dy, table), choose::embedding_gradient(), on)
 }

@@ -27,7 +27,6 @@ pub mod adamw;
 pub mod attention;
 pub mod blocks;
 pub mod columns;
-pub mod counts;
 pub mod decode;
 pub mod embedding;
 pub mod experts;
@@ -35,6 +34,7 @@ pub mod fused;
 pub mod gated;
 pub mod greedy;
 pub mod heads;
+pub mod histogram;
 pub mod kv_append;
 pub mod linear;
 pub mod loss;
@@ -43,6 +43,7 @@ pub mod paged;
 pub mod pointwise;
 pub mod rope;
 pub mod route;
+pub mod scatter;
 pub mod softmax;
 
 use tilewright::{AnySchedule, DType, aot::Bundle};
@@ -51,12 +52,11 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 21] = [
+pub const ALL: [Group; 22] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
     blocks::SCHEDULES,
     columns::SCHEDULES,
-    counts::SCHEDULES,
     decode::SCHEDULES,
     embedding::SCHEDULES,
     experts::SCHEDULES,
@@ -64,6 +64,7 @@ pub const ALL: [Group; 21] = [
     gated::SCHEDULES,
     greedy::SCHEDULES,
     heads::SCHEDULES,
+    histogram::SCHEDULES,
     kv_append::SCHEDULES,
     linear::SCHEDULES,
     loss::SCHEDULES,
@@ -72,6 +73,7 @@ pub const ALL: [Group; 21] = [
     pointwise::SCHEDULES,
     rope::SCHEDULES,
     route::SCHEDULES,
+    scatter::SCHEDULES,
     softmax::SCHEDULES,
 ];
 

@@ -98,7 +98,7 @@ pub fn scatter_rows<T: Float>(
     y: &mut Buffer<T>,
 ) -> Result<(), Error> {
     let rows = at.shape().iter().product();
-    enqueue(kernels::counts::scatter_rows(at, x, y), choose::scatter_rows(T::DTYPE, rows), on)
+    enqueue(kernels::scatter::scatter_rows(at, x, y), choose::scatter_rows(T::DTYPE, rows), on)
 }
 
 /// Rotary position embedding of halves, in place: element d of a head makes a pair with element d + D, as in GPT-NeoX and Llama's

@@ -68,9 +68,11 @@ schedule! {
         bind(jw -> warp.x);
         unroll(k.atom);
         vectorize(j.pair in row);
+        occupancy(2);
     }
     /// With 64 rows, for larger blocks.
     pub mma_64 = mma {
+        drop(occupancy);
         tile(i = 64, k = 32);
         split(i -> iw, im: 32);
         split(j -> jw, jm: 64);

@@ -52,7 +52,10 @@ schedule! {
         unroll(fi);
     }
     /// Rows of up to 256.
-    pub top_long = top_lanes { fits(E <= 256); }
+    pub top_long = top_lanes {
+        fits(E <= 256);
+        occupancy(8);
+    }
 }
 
 schedule! {
@@ -69,7 +72,10 @@ schedule! {
         unroll(fi);
     }
     /// Rows of up to 256.
-    pub route_long = route_lanes { fits(E <= 256); }
+    pub route_long = route_lanes {
+        fits(E <= 256);
+        occupancy(8);
+    }
 }
 
 /// All schedules.

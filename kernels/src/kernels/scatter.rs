@@ -1,13 +1,6 @@
-//! Points that meet: numbers counted, and rows added to rows that others name.
+//! Rows to where others say: put there, or added.
 
 use tilewright::prelude::*;
-
-/// Adds to h[b] how often b occurs in x. Numbers that are no place in h are left out.
-#[tile_kernel]
-pub fn histogram(x: &Tensor<i32, N>, h: &mut Tensor<i32, B>) {
-    let i = program_tile(N);
-    atomic_add(h, [load(x, [i])], 1);
-}
 
 /// Adds row s of dy to row `ids[s]` of the table's gradient, and to none where there is no such row.
 #[tile_kernel]
@@ -28,13 +21,6 @@ pub fn scatter_rows<T: Float>(at: &Tensor<i32, S>, x: &Tensor<T, S, D>, y: &mut 
 }
 
 schedule! {
-    /// Four numbers a thread, loaded by one instruction.
-    pub four for histogram {
-        tile(i = 1024);
-        split(i -> it, iv: 4);
-        bind(it -> thread.x);
-        vectorize(iv);
-    }
     /// Four elements a thread, added by one instruction.
     pub added for embedding_gradient<f32 | f16 | bf16> {
         tile(s = 1, d = 1024);
@@ -60,4 +46,4 @@ schedule! {
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![four, added, rows, rows_wide];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![added, rows, rows_wide];
