@@ -170,13 +170,19 @@ pub fn argmax_in_parts(device: &Device) -> [Chosen; 2] {
 }
 
 /// For [`crate::top_k`]: rows of so many elements.
-pub fn top_k(length: usize) -> Chosen {
-    if length <= SHORT { &route::top_lanes } else { &route::top_long }
+pub fn top_k(device: &Device, length: usize) -> Chosen {
+    match length {
+        _ if length <= SHORT => behind(device, &route::top_lanes, &route::top_lanes_early),
+        _ => behind(device, &route::top_long, &route::top_long_early),
+    }
 }
 
 /// For [`crate::route`]: so many experts.
-pub fn route(experts: usize) -> Chosen {
-    if experts <= SHORT { &route::route_lanes } else { &route::route_long }
+pub fn route(device: &Device, experts: usize) -> Chosen {
+    match experts {
+        _ if experts <= SHORT => behind(device, &route::route_lanes, &route::route_lanes_early),
+        _ => behind(device, &route::route_long, &route::route_long_early),
+    }
 }
 
 /// For [`crate::Blocks`]: rows of a block where so many slots go to so many experts.
@@ -189,8 +195,13 @@ pub fn block_rows(slots: usize, experts: usize) -> usize {
 }
 
 /// For [`crate::expert_blocks`]: what counts, what ends the blocks of each expert, what empties them, what fills them.
-pub fn expert_blocks() -> [Chosen; 4] {
-    [&blocks::before_lanes, &blocks::ends_lanes, &blocks::empty_lanes, &blocks::fill_threads]
+pub fn expert_blocks(device: &Device) -> [Chosen; 4] {
+    [
+        behind(device, &blocks::before_lanes, &blocks::before_lanes_early),
+        behind(device, &blocks::ends_lanes, &blocks::ends_lanes_early),
+        behind(device, &blocks::empty_lanes, &blocks::empty_lanes_early),
+        behind(device, &blocks::fill_threads, &blocks::fill_threads_early),
+    ]
 }
 
 /// For [`crate::experts`]: blocks of so many rows. The first is for the products, the second for the sums.
@@ -198,12 +209,12 @@ pub fn experts(device: &Device, dtype: DType, rows: usize) -> [Chosen; 2] {
     let hopper = device.sm().is_none_or(|sm| sm == 90);
     let products: Chosen = match rows {
         _ if !half(dtype) => &experts::tiled,
-        0..=16 => &experts::mma,
+        0..=16 => behind(device, &experts::mma, &experts::mma_early),
         _ if !hopper => &experts::mma_64,
         17..=64 => &experts::wgmma,
         _ => &experts::two_warpgroups,
     };
-    [products, &experts::sums]
+    [products, behind(device, &experts::sums, &experts::sums_early)]
 }
 
 /// For [`crate::histogram`].
@@ -232,8 +243,9 @@ pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
 }
 
 /// For [`crate::paged_attention`]: the parts, and what joins them.
-pub fn paged_attention(dtype: DType) -> [Chosen; 2] {
-    [wide(dtype, &paged::lanes, &paged::mma), &paged::together]
+pub fn paged_attention(device: &Device, dtype: DType) -> [Chosen; 2] {
+    let parts = wide(dtype, &paged::lanes, behind(device, &paged::mma, &paged::mma_early));
+    [parts, behind(device, &paged::together, &paged::together_early)]
 }
 
 /// For [`crate::adamw`].

@@ -38,7 +38,7 @@ pub fn route<T: Float>(
     let [e, c] = short("route", ("logits", logits.shape()), ("expert", expert.shape()))?;
     // Rows are short: both fit an `i32`.
     let among = if renormalize { c } else { e } as i32;
-    enqueue(kernels::route::route(logits, expert, gate, among), choose::route(e), on)
+    enqueue(kernels::route::route(logits, expert, gate, among), choose::route(on.device(), e), on)
 }
 
 /// Tokens sorted by expert, in blocks of R rows, each of one expert: what [`expert_blocks`] makes, and [`experts`] multiplies.
@@ -151,7 +151,7 @@ pub fn expert_blocks(
     let at = expert.reshaped(&[slots])?;
     // As many rows and slots as there are fit an `i32`: launches check that.
     let [rows, top] = [r, c.max(1)].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
-    let [counting, ending, emptying, filling] = choose::expert_blocks();
+    let [counting, ending, emptying, filling] = choose::expert_blocks(on.device());
     enqueue(kernels::blocks::slots_before(&at, &mut before), counting, on)?;
     let count = before.slice(&[parts..parts + 1, 0..experts])?;
     let count = count.reshaped(&[experts])?;

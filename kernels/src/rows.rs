@@ -186,5 +186,5 @@ pub fn top_k<T: Float>(
     place: &mut Buffer<i32>,
 ) -> Result<(), Error> {
     let [length, _] = short("top_k", ("x", x.shape()), ("value", value.shape()))?;
-    enqueue(kernels::route::top_k(x, value, place), choose::top_k(length), on)
+    enqueue(kernels::route::top_k(x, value, place), choose::top_k(on.device(), length), on)
 }

@@ -85,5 +85,25 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Begins while the launch before it ends.
+    pub before_lanes_early on sm_90 = before_lanes { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub ends_lanes_early on sm_90 = ends_lanes { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub empty_lanes_early on sm_90 = empty_lanes { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub fill_threads_early on sm_90 = fill_threads { launch(dependent); }
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![before_lanes, ends_lanes, empty_lanes, fill_threads];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    before_lanes,
+    ends_lanes,
+    empty_lanes,
+    fill_threads,
+    before_lanes_early,
+    ends_lanes_early,
+    empty_lanes_early,
+    fill_threads_early
+];

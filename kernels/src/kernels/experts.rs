@@ -110,5 +110,13 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Begins while the launch before it ends.
+    pub mma_early on sm_90 = mma { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub sums_early on sm_90 = sums { launch(dependent); }
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![tiled, mma, mma_64, wgmma, two_warpgroups, sums];
+pub const SCHEDULES: &[&dyn AnySchedule] =
+    schedules![tiled, mma, mma_64, wgmma, two_warpgroups, sums, mma_early, sums_early];

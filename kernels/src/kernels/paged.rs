@@ -102,5 +102,12 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Begins while the launch before it ends.
+    pub mma_early on sm_90 = mma { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub together_early on sm_90 = together { launch(dependent); }
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, mma, together];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, mma, together, mma_early, together_early];

@@ -78,5 +78,25 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Begins while the launch before it ends.
+    pub top_lanes_early on sm_90 = top_lanes { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub top_long_early on sm_90 = top_long { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub route_lanes_early on sm_90 = route_lanes { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub route_long_early on sm_90 = route_long { launch(dependent); }
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![top_lanes, top_long, route_lanes, route_long];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    top_lanes,
+    top_long,
+    route_lanes,
+    route_long,
+    top_lanes_early,
+    top_long_early,
+    route_lanes_early,
+    route_long_early
+];

@@ -1,8 +1,8 @@
 //! A mixture of experts: where tokens go, their blocks, and the product.
 
 use crate::{each_type, support::*};
-use tilewright::{AnySchedule, Buffer, Float};
-use tilewright_kernels::{Blocks, choose, expert_blocks, experts, kernels, route};
+use tilewright::{AnySchedule, Buffer, Error, Float, Graph};
+use tilewright_kernels::{Blocks, Queue, choose, expert_blocks, experts, kernels, route};
 
 /// Places of the greatest elements of a row, the first first.
 fn greatest(row: &[f64], count: usize) -> Vec<usize> {
@@ -279,21 +279,38 @@ fn blocks_without_an_expert_compute_nothing() {
 
 #[test]
 fn what_is_routed_is_what_is_multiplied() {
-    // The whole path, twice: the same bits, and those of a table made by hand.
+    // The whole path on a stream, and twice in a graph: the same bits.
     let (s, e, c, k, n) = (29, 11, 3, 40, 24);
     let (logits, x, w) = (normal::<f32>(1, s * e), normal::<f32>(2, s * k), normal::<f32>(3, e * k * n));
-    let run = || {
+    fn run(
+        on: &impl Queue,
+        [logits, x, w]: [&Buffer<f32>; 3],
+        c: usize,
+    ) -> Result<(Buffer<i32>, Buffer<f32>), Error> {
+        let (&[s, e], n) = (logits.shape(), w.shape()[2]) else { panic!("rows of logits") };
         let (mut expert, mut gate) = (poisoned::<i32>(&[s, c]), poisoned::<f32>(&[s, c]));
-        route(&stream(), &buffer(&logits, &[s, e]), true, &mut expert, &mut gate).unwrap();
-        let mut blocks = Blocks::uninit(&DEVICE, [s, c], e, choose::block_rows(s * c, e)).unwrap();
-        expert_blocks(&stream(), &expert, e, &mut blocks).unwrap();
+        route(on, logits, true, &mut expert, &mut gate)?;
+        let mut blocks = Blocks::uninit(&DEVICE, [s, c], e, choose::block_rows(s * c, e))?;
+        expert_blocks(on, &expert, e, &mut blocks)?;
         let mut y = poisoned::<f32>(&[s, n]);
-        experts(&stream(), &buffer(&x, &[s, k]), &buffer(&w, &[e, k, n]), &gate, &blocks, &mut y).unwrap();
-        [expert.to_vec().unwrap(), y.to_vec().unwrap().iter().map(|y| y.to_bits() as i32).collect()]
-    };
-    let (first, second) = (run(), run());
-    assert_eq!(first, second);
+        experts(on, x, w, &gate, &blocks, &mut y)?;
+        Ok((expert, y))
+    }
+    let inputs = [buffer(&logits, &[s, e]), buffer(&x, &[s, k]), buffer(&w, &[e, k, n])];
+    let inputs = inputs.each_ref();
+    let bits = |y: &Buffer<f32>| -> Vec<u32> { y.to_vec().unwrap().iter().map(|y| y.to_bits()).collect() };
+    let (expert, y) = run(&stream(), inputs, c).unwrap();
     let exact: Vec<i32> =
         wide(&logits).chunks(e).flat_map(|row| greatest(row, c)).map(|n| n as i32).collect();
-    assert_eq!(first[0], exact);
+    assert_eq!(expert.to_vec().unwrap(), exact);
+    let mut graph = Graph::new(&DEVICE);
+    for _ in 0..2 {
+        let mut recorded = None;
+        let replayed = graph.replay(&stream(), |launches| {
+            recorded = Some(run(launches, inputs, c)?);
+            Ok(())
+        });
+        assert_eq!(replayed.unwrap().launches, 7);
+        assert_eq!(bits(&recorded.unwrap().1), bits(&y));
+    }
 }

@@ -60,7 +60,7 @@ fn what_is_chosen() {
     let rows = |slots| choose::block_rows(slots, 64);
     assert_eq!((name(DType::BF16, rows(8192)), rows(8192)), ("two_warpgroups", 128));
     assert_eq!((name(DType::BF16, rows(2048)), rows(2048)), ("wgmma", 64));
-    assert_eq!((name(DType::BF16, rows(8)), rows(8)), ("mma", 16));
+    assert_eq!((name(DType::BF16, rows(8)), rows(8)), ("mma_early", 16));
     assert_eq!(name(DType::F32, 128), "tiled");
     assert_eq!((choose::paged_parts(16, 8, 16384), choose::paged_parts(1, 8, 500)), (4, 3));
 }
