@@ -198,8 +198,7 @@ impl<T: Float> Mixture<T> {
         check("experts", &y, exact);
     }
 
-    /// The rows of all blocks that have a token, under a schedule. Each row is there twice, but for the first expert, which ends the loop
-    /// after one step.
+    /// The rows of all blocks, under a schedule, each twice: what a step of the outer loop sums up starts anew in the next one.
     fn under(&self, schedule: &dyn AnySchedule) {
         let (blocks, [x, w]) = (made(&self.at, self.sizes), self.inputs());
         let [z, r] = [blocks.token.shape()[0], self.sizes.r];
@@ -210,9 +209,9 @@ impl<T: Float> Mixture<T> {
         let (found, token, expert) =
             (row.to_vec().unwrap(), blocks.token.to_vec().unwrap(), blocks.expert.to_vec().unwrap());
         for (at, found) in found.chunks(self.n).enumerate() {
-            let (token, own, step) = (token[at / 2], expert[at / 2 / r], at % 2);
+            let (token, own) = (token[at / 2], expert[at / 2 / r]);
             let exact = match usize::try_from(token) {
-                _ if own < step as i32 => {
+                _ if own < 0 => {
                     assert!(found.iter().all(|x| x.is_nan()), "{}: row {at}", schedule.name());
                     continue;
                 }
