@@ -52,6 +52,7 @@ schedule! {
         unroll(k.t);
         vectorize(jr);
         vectorize(ir in acc);
+        occupancy(3);
     }
 }
 
