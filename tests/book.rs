@@ -167,7 +167,7 @@ fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
     text.split(&*start).skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block)).collect()
 }
 
-/// Code that is compiled: the examples and what a page may include.
+/// Code that is compiled: the examples, the kernels of the library, and what a page may include.
 fn compiled() -> Vec<String> {
     let folders = [
         "matmul",
@@ -188,14 +188,15 @@ fn compiled() -> Vec<String> {
         "tune",
     ];
     let of = |folder: &str| -> Vec<String> {
-        let entries = fs::read_dir(root().join("examples").join(folder)).expect("an example");
+        let entries = fs::read_dir(root().join(folder)).expect("a folder of sources");
         let files = entries.map(|entry| entry.expect("an entry").path());
         files
             .filter(|file| file.extension().is_some_and(|e| e == "rs"))
             .map(|file| bare(&read(file)))
             .collect()
     };
-    folders.into_iter().flat_map(of).collect()
+    let examples = folders.map(|folder| format!("examples/{folder}"));
+    examples.iter().map(String::as_str).chain(["kernels/src/kernels"]).flat_map(of).collect()
 }
 
 #[test]

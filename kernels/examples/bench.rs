@@ -54,7 +54,7 @@ impl Bench {
     }
 
     /// A line of the table: the median of several rounds on a GPU, one launch on the simulator.
-    fn time<T: Float>(
+    fn time<T: Element>(
         &mut self,
         name: &str,
         size: &[usize],
@@ -107,6 +107,17 @@ fn tokens<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     let work = Work::bytes(2 * s * d * each);
     bench.time::<T>("embedding", &[s, v, d], work, |on| kernels::embedding(on, &ids, &table, &mut y))?;
 
+    // Every second row, each once; then sums of the same.
+    let at = bench.integers(s, |n| n * 2 % v)?;
+    let (x, mut sums) = (bench.random::<T>(&[s, d])?, bench.empty::<f32>(&[v, d])?);
+    let mut to = bench.empty::<T>(&[v, d])?;
+    let work = Work::bytes(2 * s * d * each);
+    bench.time::<T>("scatter_rows", &[s, v, d], work, |on| kernels::scatter_rows(on, &at, &x, &mut to))?;
+    let work = Work::bytes(s * d * (each + 8));
+    bench.time::<T>("embedding_gradient", &[s, v, d], work, |on| {
+        kernels::embedding_gradient(on, &ids, &x, &mut sums)
+    })?;
+
     let [s, l, h, d] = bench.size([1 << 15, 1 << 16, 8, 128], [3, 7, 2, 16]);
     let (k, v) = (bench.random::<T>(&[s, h, d])?, bench.random::<T>(&[s, h, d])?);
     let (mut kc, mut vc) = (bench.empty::<T>(&[l, h, d])?, bench.empty::<T>(&[l, h, d])?);
@@ -125,6 +136,58 @@ fn tokens<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     bench.time::<T>("rope_interleaved", &[s, h, d], work(), |on| {
         kernels::rope_interleaved(on, &at, &cos, &sin, &mut x)
     })
+}
+
+/// A mixture of experts of one token, of a few, and of a prompt: where they go, their blocks, and the product.
+fn experts<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let each = size_of::<T>();
+    let [e, c, k, n] = bench.size([64, 2, 4096, 2048], [5, 2, 72, 136]);
+    let w = bench.random::<T>(&[e, k, n])?;
+    let tokens: &[usize] = if bench.device.is_gpu() { &[1, 64, 4096, 32768] } else { &[1, 9] };
+    for &s in tokens {
+        let (logits, x) = (bench.random::<T>(&[s, e])?, bench.random::<T>(&[s, k])?);
+        let (mut expert, mut gate) = (bench.empty::<i32>(&[s, c])?, bench.empty::<f32>(&[s, c])?);
+        let (mut value, mut y) = (bench.empty::<T>(&[s, c])?, bench.empty::<T>(&[s, n])?);
+        let rows = kernels::choose::block_rows(s * c, e);
+        let mut blocks = kernels::Blocks::uninit(&bench.device, [s, c], e, rows)?;
+        let work = Work::bytes(s * (e * each + 8 * c));
+        bench.time::<T>("route", &[s, e, c], work, |on| {
+            kernels::route(on, &logits, true, &mut expert, &mut gate)
+        })?;
+        let work = Work::bytes(s * (e + c) * each + 4 * s * c);
+        let mut place = bench.empty::<i32>(&[s, c])?;
+        bench
+            .time::<T>("top_k", &[s, e, c], work, |on| kernels::top_k(on, &logits, &mut value, &mut place))?;
+        let work = Work::bytes(4 * (2 * s * c + blocks.token.shape()[0] * (rows + 1)));
+        bench.time::<T>("expert_blocks", &[s, c, e], work, |on| {
+            kernels::expert_blocks(on, &expert, e, &mut blocks)
+        })?;
+        // Matrices of all experts, where there are slots enough.
+        let bytes = (s * (k + n) + e.min(s * c) * k * n) * each;
+        let work = Work { bytes, flops: 2 * s * c * k * n };
+        bench.time::<T>("experts", &[s, c, e, k, n], work, |on| {
+            kernels::experts(on, &x, &w, &gate, &blocks, &mut y)
+        })?;
+    }
+    Ok(())
+}
+
+/// Attention to pages: many sequences, and one.
+fn pages<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let [g, r, l, d] = bench.size([8, 4, 1024, 128], [2, 2, 3, 16]);
+    for b in [1, bench.size([16], [2])[0]] {
+        let (q, mut o) = (bench.random::<T>(&[b, g * r, d])?, bench.empty::<T>(&[b, g * r, d])?);
+        let cache = [b * l, 16, g, d];
+        let (k, v) = (bench.random::<T>(&cache)?, bench.random::<T>(&cache)?);
+        let (pages, len) = (bench.integers(b * l, |n| n * 7919 % (b * l))?, bench.integers(b, |_| 16 * l)?);
+        let (pages, scale) = (pages.reshaped(&[b, l])?, 1.0 / (d as f32).sqrt());
+        let keys = 16 * b * l * g * d;
+        let work = Work { bytes: (2 * keys + 2 * b * g * r * d) * size_of::<T>(), flops: 4 * keys * r };
+        bench.time::<T>("paged_attention", &[b, g * r, g, 16 * l, d], work, |on| {
+            kernels::paged_attention(on, &q, [&k, &v], &pages, &len, scale, &mut o)
+        })?;
+    }
+    Ok(())
 }
 
 /// Rows of a warp and of a CTA, and of logits.
@@ -263,8 +326,17 @@ fn products<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     Ok(())
 }
 
+/// Integers that are counted.
+fn integers(bench: &mut Bench) -> Result<(), Error> {
+    let [n, b] = bench.size([1 << 26, 1 << 16], [100, 9]);
+    let (x, mut h) = (bench.integers(n, |i| i * 7919 % b)?, bench.empty::<i32>(&[b])?);
+    bench.time::<i32>("histogram", &[n, b], Work::bytes(4 * n), |on| kernels::histogram(on, &x, &mut h))
+}
+
 fn all<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     tokens::<T>(bench)?;
+    experts::<T>(bench)?;
+    pages::<T>(bench)?;
     rows::<T>(bench)?;
     matrices::<T>(bench)?;
     elements::<T>(bench)?;
@@ -280,6 +352,7 @@ fn main() -> Result<(), Error> {
     let mut bench = Bench { device, stream, lines: vec![header.to_vec()] };
     all::<f32>(&mut bench)?;
     all::<bf16>(&mut bench)?;
+    integers(&mut bench)?;
     println!("{}", bench.device.name());
     print!("{}", aligned(&bench.lines, 3));
     Ok(())

@@ -8,7 +8,7 @@ use crate::{
 use tilewright::{Buffer, Error, Float};
 
 /// The longest head.
-const LONGEST: usize = 128;
+pub(crate) const LONGEST: usize = 128;
 
 /// Attention: `o = softmax(q·kᵀ · scale) · v` for each head of a batch, in one pass over the keys.
 ///

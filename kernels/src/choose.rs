@@ -10,6 +10,8 @@
 //! | what decoding launches: early, on `sm_90` and later | a launch begins while the one before it ends |
 //! | one query and more than 256 keys: parts of the keys | a head of keys alone would be one CTA |
 //! | few rows of more than 8191 logits: parts of the rows | a row alone would be one CTA |
+//! | blocks of experts of 16, 64 or 128 rows: by the slots of an expert | larger blocks read less of the weights, and leave more rows empty |
+//! | a cache in pages: a part a multiprocessor | more parts have more to join |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
 //! Each schedule takes any size, but for those with `fits`, which are chosen within their bounds alone.
@@ -39,6 +41,10 @@ const PART: usize = 128;
 pub(crate) const ARGMAX_PART: usize = 4096;
 /// CTAs that keep an H100 busy with parts of rows.
 const BUSY: usize = 528;
+/// Those of an H100.
+const MULTIPROCESSORS: usize = 132;
+/// Elements of a row of which a lane ranks two, at most.
+const SHORT: usize = 64;
 /// Rows of embeddings from which on four of them a CTA keep the multiprocessors busy.
 const MANY_ROWS: usize = 1024;
 
@@ -161,6 +167,89 @@ pub fn argmax_in_parts(device: &Device) -> [Chosen; 2] {
         behind(device, &greedy::parts, &greedy::parts_early),
         behind(device, &greedy::joined, &greedy::joined_early),
     ]
+}
+
+/// For [`crate::top_k`]: rows of so many elements.
+pub fn top_k(device: &Device, length: usize) -> Chosen {
+    match length {
+        _ if length <= SHORT => behind(device, &route::top_lanes, &route::top_lanes_early),
+        _ => behind(device, &route::top_long, &route::top_long_early),
+    }
+}
+
+/// For [`crate::route`]: so many experts.
+pub fn route(device: &Device, experts: usize) -> Chosen {
+    match experts {
+        _ if experts <= SHORT => behind(device, &route::route_lanes, &route::route_lanes_early),
+        _ => behind(device, &route::route_long, &route::route_long_early),
+    }
+}
+
+/// For [`crate::Blocks`]: rows of a block where so many slots go to so many experts.
+pub fn block_rows(slots: usize, experts: usize) -> usize {
+    match slots.div_ceil(experts.max(1)) {
+        0..=16 => 16,
+        17..=64 => 64,
+        _ => 128,
+    }
+}
+
+/// For [`crate::expert_blocks`]: what counts, what ends the blocks of each expert, what empties them, what fills them.
+pub fn expert_blocks(device: &Device) -> [Chosen; 4] {
+    [
+        behind(device, &blocks::before_lanes, &blocks::before_lanes_early),
+        behind(device, &blocks::ends_lanes, &blocks::ends_lanes_early),
+        behind(device, &blocks::empty_lanes, &blocks::empty_lanes_early),
+        behind(device, &blocks::fill_threads, &blocks::fill_threads_early),
+    ]
+}
+
+/// For [`crate::experts`]: blocks of so many rows. The first is for the products, the second for the sums.
+pub fn experts(device: &Device, dtype: DType, rows: usize) -> [Chosen; 2] {
+    let hopper = device.sm().is_none_or(|sm| sm == 90);
+    let products: Chosen = match rows {
+        _ if !half(dtype) => &experts::tiled,
+        0..=16 => behind(device, &experts::mma, &experts::mma_early),
+        _ if !hopper => &experts::mma_64,
+        17..=64 => &experts::wgmma,
+        _ => &experts::two_warpgroups,
+    };
+    [products, behind(device, &experts::sums, &experts::sums_early)]
+}
+
+/// For [`crate::histogram`] of so many bins.
+pub fn histogram(bins: usize) -> Chosen {
+    match bins {
+        0..=1024 => &histogram::shared,
+        1025..=8192 => &histogram::shared_many,
+        _ => &histogram::vectorized,
+    }
+}
+
+/// For [`crate::embedding_gradient`].
+pub fn embedding_gradient() -> Chosen {
+    &scatter::added
+}
+
+/// For [`crate::scatter_rows`]: so many rows.
+pub fn scatter_rows(dtype: DType, rows: usize) -> Chosen {
+    match rows {
+        _ if rows < MANY_ROWS => &scatter::rows,
+        _ => wide(dtype, &scatter::rows, &scatter::rows_wide),
+    }
+}
+
+/// For [`crate::paged_attention`]: parts of the tokens, of so many sequences with so many heads of keys.
+pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
+    // A CTA has four heads.
+    let ctas = sequences.saturating_mul(heads.div_ceil(4)).max(1);
+    (tokens / PART).min(MULTIPROCESSORS / ctas).max(1)
+}
+
+/// For [`crate::paged_attention`]: the parts, and what joins them.
+pub fn paged_attention(device: &Device, dtype: DType) -> [Chosen; 2] {
+    let parts = wide(dtype, &paged::lanes, behind(device, &paged::mma, &paged::mma_early));
+    [parts, behind(device, &paged::together, &paged::together_early)]
 }
 
 /// For [`crate::adamw`].

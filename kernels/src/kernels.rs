@@ -25,19 +25,25 @@
 
 pub mod adamw;
 pub mod attention;
+pub mod blocks;
 pub mod columns;
 pub mod decode;
 pub mod embedding;
+pub mod experts;
 pub mod fused;
 pub mod gated;
 pub mod greedy;
 pub mod heads;
+pub mod histogram;
 pub mod kv_append;
 pub mod linear;
 pub mod loss;
 pub mod norm;
+pub mod paged;
 pub mod pointwise;
 pub mod rope;
+pub mod route;
+pub mod scatter;
 pub mod softmax;
 
 use tilewright::{AnySchedule, DType, aot::Bundle};
@@ -46,22 +52,28 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 16] = [
+pub const ALL: [Group; 22] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
+    blocks::SCHEDULES,
     columns::SCHEDULES,
     decode::SCHEDULES,
     embedding::SCHEDULES,
+    experts::SCHEDULES,
     fused::SCHEDULES,
     gated::SCHEDULES,
     greedy::SCHEDULES,
     heads::SCHEDULES,
+    histogram::SCHEDULES,
     kv_append::SCHEDULES,
     linear::SCHEDULES,
     loss::SCHEDULES,
     norm::SCHEDULES,
+    paged::SCHEDULES,
     pointwise::SCHEDULES,
     rope::SCHEDULES,
+    route::SCHEDULES,
+    scatter::SCHEDULES,
     softmax::SCHEDULES,
 ];
 

@@ -20,12 +20,14 @@
 //!
 //! | For | Functions |
 //! |---|---|
-//! | tokens and caches | [`embedding`], [`kv_append`], [`rope`], [`rope_interleaved`], [`rope_append`] |
-//! | layers | [`linear`], [`attention`], [`rms_norm`], [`layer_norm`], [`softmax`], [`merge_heads`] |
+//! | tokens and caches | [`embedding`], [`scatter_rows`], [`kv_append`], [`rope`], [`rope_interleaved`], [`rope_append`] |
+//! | layers | [`linear`], [`attention`], [`paged_attention`], [`rms_norm`], [`layer_norm`], [`softmax`], [`merge_heads`] |
 //! | layers, fused | [`norm_linear`], [`norm_swiglu`], [`linear_add`] |
+//! | a mixture of experts | [`route`], [`expert_blocks`], [`experts`] |
 //! | matrices by columns | [`transpose`], [`column_sum`] |
 //! | elements | [`swiglu`], [`silu`], [`gelu`], [`gelu_tanh`], [`add`] |
-//! | the ends of a model | [`argmax`], [`cross_entropy`], [`adamw`] |
+//! | the ends of a model | [`argmax`], [`top_k`], [`cross_entropy`], [`embedding_gradient`], [`adamw`] |
+//! | integers | [`histogram`] |
 //!
 //! # What all functions have in common
 //!
@@ -37,7 +39,7 @@
 //! | order | a call queues its launches on a stream and returns, or adds them to a graph: [`Queue`]. Reading a buffer waits for what writes it |
 //! | scratch | is allocated by the call, and freed behind its launches |
 //! | schedules | [`choose`] has one by type, target and size |
-//! | results | the same bits in every run on one device |
+//! | results | the same bits in every run on one device, but for [`embedding_gradient`] |
 //!
 //! # Errors
 //!
@@ -66,12 +68,15 @@
 mod attention;
 pub mod choose;
 mod columns;
+mod counts;
 mod elements;
+mod experts;
 mod forms;
 mod fused;
 mod heads;
 pub mod kernels;
 mod linear;
+mod paged;
 mod queue;
 mod rows;
 mod tokens;
@@ -79,13 +84,16 @@ mod train;
 
 pub use attention::attention;
 pub use columns::{column_sum, transpose};
+pub use counts::{embedding_gradient, histogram};
 pub use elements::{add, gelu, gelu_tanh, silu, swiglu};
+pub use experts::{Blocks, expert_blocks, experts, route};
 pub use fused::{linear_add, norm_linear, norm_swiglu};
 pub use heads::{merge_heads, rope_append};
 pub use linear::linear;
+pub use paged::paged_attention;
 pub use queue::Queue;
-pub use rows::{argmax, layer_norm, rms_norm, softmax};
-pub use tokens::{embedding, kv_append, rope, rope_interleaved};
+pub use rows::{argmax, layer_norm, rms_norm, softmax, top_k};
+pub use tokens::{embedding, kv_append, rope, rope_interleaved, scatter_rows};
 pub use train::{AdamW, adamw, cross_entropy};
 
 use tilewright::{AnySchedule, Error, Kernel, Launch};

@@ -135,3 +135,56 @@ pub fn argmax<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<i32>) -> 
     enqueue(kernels::greedy::greedy_parts(x, &mut most, &mut place, length), first, on)?;
     enqueue(kernels::greedy::greedy_joined(&most, &place, y), second, on)
 }
+
+/// The longest row of [`top_k`] and of [`route`](crate::route).
+const SHORT: usize = 256;
+
+/// The length of short rows, and how many elements of each are wanted.
+///
+/// # Errors
+/// [`Error::Shape`] where rows are too long, or have fewer.
+pub(crate) fn short(
+    function: &str,
+    (name, shape): (&str, &[usize]),
+    (out, wanted): (&str, &[usize]),
+) -> Result<[usize; 2], Error> {
+    match (shape, wanted) {
+        (&[s, length], &[rows, count]) if s == rows && length <= SHORT && count <= length => {
+            Ok([length, count])
+        }
+        _ => Err(Error::Shape(format!(
+            "{function} takes `{name}` in rows of up to {SHORT} elements, and up to as many of each to `{out}`; their shapes are {shape:?} and {wanted:?}"
+        ))),
+    }
+}
+
+/// The C greatest elements of each short row, the greatest first, and where they are.
+///
+/// Of equal elements the first comes first; −0 is less than +0, and NaN is greatest.
+/// With C = N it is a stable sort.
+///
+/// | Tensor | Shape | Elements |
+/// |---|---|---|
+/// | `x` | S × N, N up to 256 | `T` |
+/// | `value` | S × C, C up to N | `T` |
+/// | `place` | S × C | `i32` |
+///
+/// # Errors
+/// [Those of all functions](crate#errors); [`Error::Shape`] where rows are longer than 256, or shorter than C.
+///
+/// ```no_run
+/// # use tilewright::{Buffer, Error, Stream};
+/// # fn f(stream: &Stream, x: Buffer<f32>, mut value: Buffer<f32>, mut place: Buffer<i32>) -> Result<(), Error> {
+/// tilewright_kernels::top_k(&stream, &x, &mut value, &mut place)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn top_k<T: Float>(
+    on: &impl Queue,
+    x: &Buffer<T>,
+    value: &mut Buffer<T>,
+    place: &mut Buffer<i32>,
+) -> Result<(), Error> {
+    let [length, _] = short("top_k", ("x", x.shape()), ("value", value.shape()))?;
+    enqueue(kernels::route::top_k(x, value, place), choose::top_k(on.device(), length), on)
+}

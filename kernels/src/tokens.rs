@@ -3,7 +3,7 @@
 use crate::{Queue, choose, enqueue, kernels};
 use tilewright::{Buffer, Error, Float};
 
-/// Rows of a table: `y[s] = table[ids[s]]`.
+/// Rows of a table: `y[s] = table[ids[s]]`, which others call `index_select`.
 ///
 /// An id outside of the table, such as −1, gives a row of zeros.
 ///
@@ -66,6 +66,39 @@ pub fn kv_append<T: Float>(
 ) -> Result<(), Error> {
     let launch = kernels::kv_append::kv_append(k, v, slot, k_cache, v_cache);
     enqueue(launch, choose::kv_append(T::DTYPE), on)
+}
+
+/// Rows to where others say: `y[at[s]] = x[s]`.
+///
+/// A place outside of `y`, such as −1, takes nothing, and rows that no place names stay as they are.
+/// All other places differ: the caller promises that.
+/// Where two are equal, the row has elements of either; the simulator reports it.
+/// [`embedding`] gathers rows; [`embedding_gradient`](crate::embedding_gradient) adds rows where places are equal.
+///
+/// | Tensor | Shape | Elements |
+/// |---|---|---|
+/// | `at` | S | `i32` |
+/// | `x` | S × D | `T` |
+/// | `y` | L × D | `T` |
+///
+/// # Errors
+/// [Those of all functions](crate#errors). On the simulator also [`Error::Arguments`] where two places are equal.
+///
+/// ```no_run
+/// # use tilewright::{Buffer, Error, Stream};
+/// # fn f(stream: &Stream, at: Buffer<i32>, x: Buffer<f32>, mut y: Buffer<f32>) -> Result<(), Error> {
+/// tilewright_kernels::scatter_rows(&stream, &at, &x, &mut y)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn scatter_rows<T: Float>(
+    on: &impl Queue,
+    at: &Buffer<i32>,
+    x: &Buffer<T>,
+    y: &mut Buffer<T>,
+) -> Result<(), Error> {
+    let rows = at.shape().iter().product();
+    enqueue(kernels::scatter::scatter_rows(at, x, y), choose::scatter_rows(T::DTYPE, rows), on)
 }
 
 /// Rotary position embedding of halves, in place: element d of a head makes a pair with element d + D, as in GPT-NeoX and Llama's

@@ -135,6 +135,9 @@ mod kernels {
         pub ranges_plain for ranges { tile(i = 8, j = 4); bind(i -> thread.x); }
         pub ranges_staged for ranges { tile(i = 16, j = 8); bind(i -> thread.x); stage(x at j: shared, cp_async); pipeline(j, 2); }
         pub ranges_lanes for ranges { tile(i = 4, j = 64); split(j -> jo, jl: 32); bind(i -> warp.x, jl -> lane.x); reduce(total: lane); }
+        /// One row and one point at a time: a limit cuts no tile.
+        pub ranges_single for ranges { tile(i = 1, j = 1); }
+        pub prefixes_single for prefixes { tile(i = 1, j = 1); }
         pub triangular_plain for triangular<f32 | f16> { tile(i = 8, j = 8, k = 4); bind(i -> thread.y, j -> thread.x); }
         pub triangular_staged for triangular<f32 | f16> { tile(i = 16, j = 16, k = 8); stage(a, b at k: shared, cp_async, vector(16)); pipeline(k, 3); bind(i -> thread.y, j -> thread.x); }
         pub triangular_split for triangular<f32 | f16> { tile(i = 16, j = 16, k = 8); split_k(k, 3); bind(i -> thread.y, j -> thread.x); }
@@ -170,7 +173,7 @@ mod kernels {
 use kernels as k;
 use support::Case;
 use tile_dsl::tile::Kernel as TileKernel;
-use tilewright::{AnySchedule, DType};
+use tilewright::{AnySchedule, DType, Stage, Variant, emit};
 
 fn check<K: tilewright::Kernel>(case: &Case, schedules: &[&dyn AnySchedule]) {
     for schedule in schedules {
@@ -184,7 +187,10 @@ fn check<K: tilewright::Kernel>(case: &Case, schedules: &[&dyn AnySchedule]) {
 fn sums_end_at_their_own_place() {
     for n in [1, 5, 16, 77] {
         let case = Case::new(k::prefixes::KERNEL, None, &[("N", n)], 1);
-        check::<k::prefixes>(&case, &[&k::prefixes_plain, &k::prefixes_lanes, &k::prefixes_inner]);
+        check::<k::prefixes>(
+            &case,
+            &[&k::prefixes_plain, &k::prefixes_lanes, &k::prefixes_inner, &k::prefixes_single],
+        );
     }
 }
 
@@ -223,9 +229,22 @@ fn ranges_are_loaded() {
         for seed in 0..4 {
             let given = [("from", places(m, n / 2, seed)), ("to", places(m, n, seed + 3))];
             let case = Case::with(k::ranges::KERNEL, None, &[("M", m), ("N", n)], &given);
-            check::<k::ranges>(&case, &[&k::ranges_plain, &k::ranges_staged, &k::ranges_lanes]);
+            check::<k::ranges>(
+                &case,
+                &[&k::ranges_plain, &k::ranges_staged, &k::ranges_lanes, &k::ranges_single],
+            );
         }
     }
+}
+
+#[test]
+fn tiles_of_one_point_have_no_masks() {
+    let loops = |schedule: &dyn AnySchedule| {
+        let text = emit(schedule, None, Variant::Exact, Stage::Kernel).expect("it lowers");
+        text.lines().filter(|line| line.trim().starts_with("for ")).count()
+    };
+    assert_eq!(loops(&k::ranges_single), 1);
+    assert_eq!(loops(&k::prefixes_single), 1);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub const EVERY: &[&[&dyn AnySchedule]] = &[
     conv2d::SCHEDULES,
     embedding::SCHEDULES,
     embedding_gradient::SCHEDULES,
-    experts::SCHEDULES,
+    experts::EVERY,
     histogram::SCHEDULES,
     kv_append::SCHEDULES,
     loss::SCHEDULES,

@@ -25,10 +25,13 @@ pub struct Heads<T> {
 }
 
 impl<T: Float> Heads<T> {
-    pub fn new([b, h, g, m, n, d]: [usize; 6]) -> Self {
+    pub fn new(size @ [b, h, g, m, n, d]: [usize; 6]) -> Self {
         let keys = b * g * n * d;
         let (q, k, v) = (normal(1, b * h * m * d), normal(2, keys), normal(3, keys));
-        let scale = 1.0 / (d.max(1) as f32).sqrt();
+        Self::of(size, 1.0 / (d.max(1) as f32).sqrt(), [q, k, v])
+    }
+
+    pub fn of([b, h, g, m, n, d]: [usize; 6], scale: f32, [q, k, v]: [Vec<T>; 3]) -> Self {
         Heads { size: Size { b, h, g, m, n, d }, scale, q, k, v }
     }
 
@@ -39,7 +42,7 @@ impl<T: Float> Heads<T> {
     }
 
     /// Each element and its bound, to first order: the errors of scores, exponentials and sums, and the rounding of weights.
-    fn exact(&self, causal: bool) -> Vec<(f64, f64)> {
+    pub fn exact(&self, causal: bool) -> Vec<(f64, f64)> {
         let Size { b, h, g, m, n, d } = self.size;
         let [q, k, v] = [&self.q, &self.k, &self.v].map(|data| wide(data));
         let scale = f64::from(self.scale);

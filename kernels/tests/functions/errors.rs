@@ -48,6 +48,50 @@ fn heads_that_do_not_fit() {
 }
 
 #[test]
+fn experts_that_do_not_fit() {
+    let s = &stream();
+    let numbers = |shape: &[usize]| Buffer::<i32>::zeros(&DEVICE, shape).unwrap();
+    let to =
+        |logits: &[usize], out: &[usize]| route(s, &zeros(logits), true, &mut numbers(out), &mut zeros(out));
+    says(to(&[2, 257], &[2, 2]), &["route", "up to 256", "[2, 257]"]);
+    says(to(&[2, 3], &[2, 4]), &["`expert`", "[2, 4]"]);
+    says(to(&[2, 3], &[3, 2]), &["[2, 3]", "[3, 2]"]);
+    says(route(s, &zeros(&[2, 3]), true, &mut numbers(&[2, 2]), &mut zeros(&[2, 1])), &["`gate", "[2, 1]"]);
+    says(top_k(s, &zeros(&[1, 300]), &mut zeros(&[1, 1]), &mut numbers(&[1, 1])), &["top_k", "[1, 300]"]);
+    let blocks = |tokens, slots, experts, rows| Blocks::uninit(&DEVICE, [tokens, slots], experts, rows);
+    says(blocks(4, 2, 3, 0).map(|_| ()), &["at least one row"]);
+    let of = |experts, mut blocks: Blocks| expert_blocks(s, &numbers(&[4, 2]), experts, &mut blocks);
+    says(of(5, blocks(4, 2, 1, 4).unwrap()), &["5 experts", "needs 5 blocks of 4 rows", "[2, 4]"]);
+    says(of(3, blocks(5, 2, 3, 4).unwrap()), &["`place` [5, 2]"]);
+    says(expert_blocks(s, &numbers(&[4]), 1, &mut blocks(4, 1, 1, 4).unwrap()), &["two dimensions", "[4]"]);
+    let product = |x: &[usize], w: &[usize], gate: &[usize], y: &[usize]| {
+        let blocks = blocks(4, 2, 3, 16).unwrap();
+        experts(s, &zeros(x), &zeros(w), &zeros(gate), &blocks, &mut zeros(y))
+    };
+    says(product(&[4, 8], &[8, 5], &[4, 2], &[4, 5]), &["`w` of experts", "[8, 5]"]);
+    says(product(&[4, 8], &[3, 7, 5], &[4, 2], &[4, 5]), &["`w", "[3, 7, 5]"]);
+    says(product(&[4, 8], &[3, 8, 5], &[4, 1], &[4, 5]), &["`gate", "[4, 1]"]);
+    says(product(&[4, 8], &[3, 8, 5], &[4, 2], &[4, 6]), &["`y", "[4, 6]"]);
+}
+
+#[test]
+fn pages_that_do_not_fit() {
+    let s = &stream();
+    let numbers = |shape: &[usize]| Buffer::<i32>::zeros(&DEVICE, shape).unwrap();
+    let of = |q: &[usize], k: &[usize], pages: &[usize], len: &[usize], o: &[usize]| {
+        let k = zeros(k);
+        paged_attention(s, &zeros(q), [&k, &k], &numbers(pages), &numbers(len), 1.0, &mut zeros(o))
+    };
+    let q = [2, 4, 8];
+    says(of(&q, &[3, 32, 2, 8], &[2, 1], &[2], &q), &["16 tokens", "[3, 32, 2, 8]"]);
+    says(of(&q, &[3, 16, 3, 8], &[2, 1], &[2], &q), &["4 heads of `q`", "3 heads of `k_pages`"]);
+    says(of(&q, &[3, 16, 2, 8], &[2, 1], &[2], &[2, 4, 9]), &["`o` of shape [2, 4, 9]"]);
+    says(of(&[2, 4, 129], &[3, 16, 2, 129], &[2, 1], &[2], &[2, 4, 129]), &["up to 128", "129"]);
+    says(of(&q, &[3, 16, 2, 8], &[2, 1], &[3], &q), &["`len", "[3]"]);
+    says(of(&q, &[3, 16, 2, 9], &[2, 1], &[2], &q), &["[3, 16, 2, 9]"]);
+}
+
+#[test]
 fn layouts_and_gaps() {
     let s = &stream();
     let x = Buffer::from_slice_in(&DEVICE, &[0.0f32; 6], &[2, 3], Layout::ColumnMajor).unwrap();
@@ -75,4 +119,5 @@ fn types_steps_and_promises() {
     let (k, v) = (zeros(&[2, 1, 4]), zeros(&[2, 1, 4]));
     let [mut kc, mut vc] = [[3, 1, 4]; 2].map(|shape| zeros(&shape));
     says(kv_append(s, &k, &v, &slots, &mut kc, &mut vc), &["kv_append"]);
+    says(scatter_rows(s, &slots, &zeros(&[2, 4]), &mut zeros(&[3, 4])), &["scatter_rows"]);
 }

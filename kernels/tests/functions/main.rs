@@ -5,12 +5,15 @@
 mod ahead;
 mod attention;
 mod columns;
+mod counts;
 mod elements;
 mod errors;
+mod experts;
 mod fused;
 mod graphs;
 mod heads;
 mod linear;
+mod paged;
 mod rows;
 mod schedules;
 mod support;

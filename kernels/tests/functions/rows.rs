@@ -2,7 +2,7 @@
 
 use crate::{each_type, support::*};
 use tilewright::Float;
-use tilewright_kernels::{argmax, layer_norm, rms_norm, softmax};
+use tilewright_kernels::{argmax, layer_norm, rms_norm, softmax, top_k};
 
 /// Rows and their length: one a warp, a CTA, too long for registers; whole vectors and others.
 const SIZES: [[usize; 2]; 9] =
@@ -110,4 +110,27 @@ fn greatest_elements() {
     assert_eq!(place(&x), 0);
     (x[4097], x[5000], x[8200]) = (f32::INFINITY, f32::NAN, f32::NAN);
     assert_eq!(place(&x), 5000);
+}
+
+fn greatest<T: Float>() {
+    for [s, n, c] in [[0, 3, 2], [1, 1, 1], [3, 4, 0], [5, 8, 8], [9, 33, 2], [2, 256, 7], [3, 70, 70]] {
+        // Many are equal: of those the first comes first.
+        let x: Vec<T> = (0..s * n).map(|i| T::from_f64((i * 37 % 23) as f64 / 4.0 - 2.0)).collect();
+        let (mut value, mut place) = (poisoned::<T>(&[s, c]), poisoned::<i32>(&[s, c]));
+        top_k(&stream(), &buffer(&x, &[s, n]), &mut value, &mut place).unwrap();
+        let sorted = x.chunks(n).flat_map(|row| {
+            let mut places: Vec<usize> = (0..n).collect();
+            places.sort_by(|a, b| row[*b].to_f64().total_cmp(&row[*a].to_f64()));
+            places.truncate(c);
+            places.into_iter().map(|at| (row[at], at as i32)).collect::<Vec<_>>()
+        });
+        let (values, places): (Vec<T>, Vec<i32>) = sorted.unzip();
+        assert_eq!(value.to_vec().unwrap(), values, "{c} of rows of {n}");
+        assert_eq!(place.to_vec().unwrap(), places, "{c} of rows of {n}");
+    }
+}
+
+#[test]
+fn the_greatest_in_order() {
+    each_type!(greatest);
 }

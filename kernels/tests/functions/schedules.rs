@@ -55,4 +55,12 @@ fn what_is_chosen() {
     assert_eq!((name([1, 2048, 8192]), name([2048, 2048, 8192])), ("add_row_wide_early", "add_wgmma"));
     assert_eq!((choose::argmax_parts(1, 128_256), choose::argmax_parts(4096, 128_256)), (31, 1));
     assert_eq!(choose::decode(&Device::sim(), DType::F16, 64)[0].name(), "parts_narrow_early");
+
+    let name = |dtype, rows| choose::experts(&Device::sim(), dtype, rows)[0].name();
+    let rows = |slots| choose::block_rows(slots, 64);
+    assert_eq!((name(DType::BF16, rows(8192)), rows(8192)), ("two_warpgroups", 128));
+    assert_eq!((name(DType::BF16, rows(2048)), rows(2048)), ("wgmma", 64));
+    assert_eq!((name(DType::BF16, rows(8)), rows(8)), ("mma_early", 16));
+    assert_eq!(name(DType::F32, 128), "tiled");
+    assert_eq!((choose::paged_parts(16, 8, 16384), choose::paged_parts(1, 8, 500)), (4, 3));
 }

@@ -2,7 +2,7 @@
 
 use crate::{each_type, support::*};
 use tilewright::{Buffer, Float, Stream};
-use tilewright_kernels::{embedding, kv_append, rope, rope_interleaved};
+use tilewright_kernels::{embedding, kv_append, rope, rope_interleaved, scatter_rows};
 
 fn tables<T: Float>() {
     for [s, v, d] in [[0, 3, 4], [1, 1, 1], [5, 4, 0], [7, 11, 33], [9, 20, 1032], [1025, 3, 8]] {
@@ -45,6 +45,30 @@ fn caches<T: Float>() {
 #[test]
 fn slots_of_a_cache() {
     each_type!(caches);
+}
+
+fn scattered<T: Float>() {
+    for [s, l, d] in [[0, 3, 4], [1, 1, 1], [4, 5, 0], [7, 20, 33], [5, 11, 1032], [1030, 1031, 9]] {
+        let (x, mut exact) = (normal::<T>(1, s * d), normal::<T>(2, l * d));
+        // Two lead nowhere, before the first row and behind the last.
+        let to = |n: usize| match n {
+            1 => -1,
+            2 => l as i32,
+            _ => ((n * 3 + 1) % l) as i32,
+        };
+        let at: Vec<i32> = (0..s).map(to).collect();
+        let mut y = buffer(&exact, &[l, d]);
+        scatter_rows(&stream(), &buffer(&at, &[s]), &buffer(&x, &[s, d]), &mut y).unwrap();
+        for (n, at) in at.iter().enumerate().filter(|(_, at)| (0..l as i32).contains(at)) {
+            exact[*at as usize * d..][..d].copy_from_slice(&x[n * d..][..d]);
+        }
+        assert_eq!(y.to_vec().unwrap(), exact, "{s} rows of {d} to {l}");
+    }
+}
+
+#[test]
+fn rows_to_their_places() {
+    each_type!(scattered);
 }
 
 /// Angles of a table of positions, d of them each.

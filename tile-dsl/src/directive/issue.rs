@@ -114,9 +114,13 @@ fn of(context: &Context<'_>, value: ValueId, issue: nest::Issue) -> Option<Diagn
         );
     }
     let own = &nest.value(value).axes;
+    // Loops around the `let` start the sums anew.
+    let summed = |path: &[Frame]| {
+        path.iter().position(|f| matches!(f, Frame::First(vs) if vs.contains(&value))).unwrap_or(0)
+    };
     let over: BTreeSet<AxisId> = paths
         .iter()
-        .flat_map(|(path, _)| path)
+        .flat_map(|(path, _)| &path[summed(path)..])
         .filter_map(|f| if let Frame::For(d, _) = f { Some(d.axis) } else { None })
         .filter(|axis| {
             !own.contains(axis)

@@ -8,7 +8,7 @@
 //! ```
 //! All threads of a CTA, those that copy among them, find the same: what differs between threads is not looked at, only how far it
 //! reaches. Affine limits are taken at the ends of what the axes at hand can be, in 64 bits; others, what is loaded among them, at
-//! each point of the tile at hand.
+//! each point of the tile at hand. A limit that is one number cuts no tile of one point: all steps of such a loop are without masks.
 
 use super::{
     build::Holds,
@@ -78,8 +78,11 @@ pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
         }
     };
     let length = first.map_or(end, |first| cx.build.emit.bin(BinOp::Sub, end, first));
+    // No limit cuts a tile of one point, if it is the same for all rows at hand.
+    let one = stride == 1 && before.low == before.high;
+    let cuts = |bounds: &&Bounds| !(one && bounds.is_one());
     let whole = parts.then(|| {
-        let ends = Ends { from: from.as_ref(), to: to.as_ref(), first, all };
+        let ends = Ends { from: from.as_ref().filter(cuts), to: to.as_ref().filter(cuts), first, all };
         whole(cx, digit, &before, &ends)
     });
     Ok(Span { first, end, length, whole })
@@ -134,6 +137,13 @@ struct Bounds {
     most: i128,
     /// Whether what it is made of fits 32 bits; `None`: it always does.
     fits: Option<Atom>,
+}
+
+impl Bounds {
+    /// Whether it is one number, and fits 32 bits.
+    fn is_one(&self) -> bool {
+        self.low == self.high && self.fits.is_none() && self.least >= I32[0] && self.most <= I32[1]
+    }
 }
 
 const I32: [i128; 2] = [i32::MIN as i128, i32::MAX as i128];
