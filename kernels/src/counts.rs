@@ -23,7 +23,8 @@ use tilewright::{Buffer, Error, Float};
 /// # }
 /// ```
 pub fn histogram(on: &impl Queue, x: &Buffer<i32>, h: &mut Buffer<i32>) -> Result<(), Error> {
-    enqueue(kernels::histogram::histogram(x, h), choose::histogram(h.len()), on)
+    let schedule = choose::histogram(h.shape().iter().product());
+    enqueue(kernels::histogram::histogram(x, h), schedule, on)
 }
 
 /// The gradient of [`embedding`](crate::embedding), added to what is there: `table[ids[s]] += dy[s]`.
