@@ -151,9 +151,9 @@ mod kernels {
             split(j -> jt, jv: 16);
             bind(jt -> thread.x, i -> thread.y);
             vectorize(jv);
-            cache(a, y: evict_first);
+            cache(a: evict_first, y: evict_first);
         }
-        pub logic_single for logic { tile(i = 2, j = 8); bind(j -> thread.x, i -> thread.y); cache(a, y: evict_last); }
+        pub logic_single for logic { tile(i = 2, j = 8); bind(j -> thread.x, i -> thread.y); cache(a: evict_last, y: evict_last); }
         pub logic_collected on sm_90 for logic {
             tile(i = 4, j = 64);
             split(j -> jt, jv: 2);
@@ -382,7 +382,7 @@ fn any_byte_comes_in_and_two_go_out() {
         ] {
             let mut y = Buffer::<bool>::poisoned(&device, &[4, 128]).unwrap();
             let mut z = Buffer::<bool>::poisoned(&device, &[4, 128]).unwrap();
-            k::logic(&a, &b, &mut y, &mut z).schedule_dyn(schedule).variant(variant).run().unwrap();
+            k::logic(&a, &b, &mut y, &mut z).schedule_dyn(*schedule).variant(variant).run().unwrap();
             let pairs = truth(&a).into_iter().zip(truth(&b));
             let wanted =
                 |f: fn(bool, bool) -> bool| pairs.clone().map(|(p, q)| f(p, q).into()).collect::<Vec<u8>>();
