@@ -55,6 +55,8 @@ fn kernels_have_every_feature() {
         "[bool; ",
         ": &mut [bool; ",
         ": bool",
+        "select(load(mask",
+        "if load(mask",
         "atomic_add(",
         "atomic_m",
         "order(",

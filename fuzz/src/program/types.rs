@@ -1,5 +1,5 @@
-//! What comes after a kernel is drawn: tensors and scalars of other integer types, and of bools. What is loaded of them is cast, and
-//! what is stored.
+//! What comes after a kernel is drawn: tensors and scalars of other integer types, and of bools. What is read of them is cast, and what
+//! is stored.
 
 use super::{Indexed, atomics, boxed, indexed, node};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tile_dsl::{
     tile::{self, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, expressions_mut},
 };
 
-/// The kernel with some of its tensors and scalars of other integer types or bools, or as it was where that is not well-formed.
+/// The kernel with some of its tensors of other integer types or bools, or as it was where that is not well-formed.
 pub(super) fn with_types(kernel: Kernel, random: &mut Random) -> Kernel {
     let (indices, combined) = (indexed(&kernel), atomics::combined(&kernel));
     let mut changed = kernel.clone();
@@ -24,28 +24,14 @@ pub(super) fn with_types(kernel: Kernel, random: &mut Random) -> Kernel {
             were.insert(id, (ElemType::Fixed(was), indices.contains_key(&id)));
         }
     }
-    let mut scalars = BTreeMap::new();
-    for (id, scalar) in (0u16..).map(ScalarId).zip(&mut changed.scalars) {
-        let ElemType::Fixed(was) = scalar.elem else { continue };
-        let types: Vec<DType> = DType::scalars().filter(|dtype| *dtype != was && !dtype.is_float()).collect();
-        if random.below(4) == 0 {
-            scalar.elem = ElemType::Fixed(*random.pick(&types));
-            scalars.insert(id, ElemType::Fixed(was));
-        }
-    }
     expressions_mut(&mut changed.body, &mut |expr| {
-        let was = match &expr.kind {
-            ExprKind::Load { tensor, .. } => {
-                were.get(tensor).filter(|(_, index)| !index).map(|(was, _)| *was)
-            }
-            ExprKind::Scalar(id) => scalars.get(id).copied(),
-            _ => None,
-        };
-        if let Some(was) = was {
-            cast(expr, was);
+        if let ExprKind::Load { tensor, .. } = &expr.kind
+            && let Some((was, false)) = were.get(tensor)
+        {
+            cast(expr, *was);
         }
         // What is cast now is not cast again.
-        !matches!(&expr.kind, ExprKind::Cast(_, x) if matches!(x.kind, ExprKind::Load { .. } | ExprKind::Scalar(_)))
+        !matches!(&expr.kind, ExprKind::Cast(_, x) if matches!(x.kind, ExprKind::Load { .. }))
     });
     let types: Vec<ElemType> = changed.tensors.iter().map(|tensor| tensor.elem).collect();
     for stmt in &mut changed.body {
@@ -60,6 +46,28 @@ pub(super) fn with_types(kernel: Kernel, random: &mut Random) -> Kernel {
             }
         });
     }
+    if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
+}
+
+/// The kernel with scalars of other types, which are cast where they are read, or as it was where that is not well-formed.
+pub(super) fn with_scalars(kernel: Kernel, random: &mut Random) -> Kernel {
+    let mut changed = kernel.clone();
+    let mut were = BTreeMap::new();
+    for (id, scalar) in (0u16..).map(ScalarId).zip(&mut changed.scalars) {
+        let ElemType::Fixed(was) = scalar.elem else { continue };
+        let types: Vec<DType> = DType::scalars().filter(|dtype| *dtype != was && !dtype.is_float()).collect();
+        scalar.elem = ElemType::Fixed(*random.pick(&types));
+        were.insert(id, ElemType::Fixed(was));
+    }
+    expressions_mut(&mut changed.body, &mut |expr| {
+        if let ExprKind::Scalar(id) = &expr.kind
+            && let Some(was) = were.get(id)
+        {
+            cast(expr, *was);
+        }
+        // What is cast now is not cast again.
+        !matches!(&expr.kind, ExprKind::Cast(_, x) if matches!(x.kind, ExprKind::Scalar(_)))
+    });
     if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
 }
 
@@ -88,7 +96,9 @@ pub(super) fn with_order(kernel: Kernel, random: &mut Random) -> Kernel {
 
 /// The types that a tensor may have instead.
 fn types_for(was: DType, index: Option<&Indexed>, mutable: bool) -> Vec<DType> {
-    let others = DType::ALL.into_iter().filter(|dtype| *dtype != was && !dtype.is_float());
+    // Integers are much like each other, and bools like none of them.
+    let often = DType::ALL.into_iter().chain([DType::Bool; 3]);
+    let others = often.filter(|dtype| *dtype != was && !dtype.is_float());
     match (index, was.is_integer()) {
         // Eight bits have few distinct numbers.
         (Some(of), _) if of.distinct => others.filter(|dtype| dtype.bytes() > 1).collect(),

@@ -81,9 +81,9 @@ fn facts(operation: Operation) -> Option<Facts> {
                 code: code.unwrap_or(other),
             }
         }
-        Operation::Cmp(_) => Facts {
+        Operation::Cmp(op) => Facts {
             shape: both,
-            elements: format!("{}; the result is a condition", elements(true, true, false)),
+            elements: format!("{}; the result is `bool`", elements(true, true, !op.row().ordered)),
             error: Some("none.".into()),
             code: "`setp`".into(),
         },

@@ -229,7 +229,8 @@ impl Reader<'_> {
                         let truth = Some(ElemType::Fixed(DType::Bool));
                         match (elem == truth, of == truth) {
                             (true, false) => {
-                                return self.fail(value, "this is not a bool", "it is `true` or `false`");
+                                let truth = (given != 0.0).to_string();
+                                return self.mend(value, "this is not a bool", value, truth);
                             }
                             (false, true) => {
                                 let number = u8::from(given != 0.0).to_string();
