@@ -51,7 +51,15 @@ macro_rules! element {
                 }
             }
 
-            /// Exact.
+            /// The number, or nothing for an integer of 64 bits that is no `f64`.
+            pub(crate) fn exact(self) -> Option<f64> {
+                match self {
+                    ScalarValue::I64(n) if n.unsigned_abs() > 1 << 53 => None,
+                    other => Some(other.to_f64()),
+                }
+            }
+
+            /// Exact, but for integers of 64 bits beyond 2⁵³, which are rounded.
             pub fn to_f64(self) -> f64 {
                 match self {
                     $(ScalarValue::$variant(x) => Number::to_f64(x),)*

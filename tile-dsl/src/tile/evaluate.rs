@@ -127,7 +127,7 @@ pub enum EvalError {
         found: usize,
     },
     /// An integer of 64 bits that is no `f64`.
-    #[error("tensor `{name}` holds {value}: the evaluator knows integers up to 2^53")]
+    #[error("`{name}` holds {value}: the evaluator knows integers up to 2^53")]
     Large {
         /// Tensor.
         name: String,

@@ -214,7 +214,7 @@ const TRUTH: ElemType = ElemType::Fixed(DType::Bool);
 /// A number, `true` or `false`.
 fn literal(value: f64, elem: Option<ElemType>) -> String {
     match elem {
-        Some(TRUTH) => (value != 0.0).to_string(),
+        Some(TRUTH) if value == 0.0 || value == 1.0 => (value == 1.0).to_string(),
         _ => format!("{value:?}"),
     }
 }
