@@ -191,6 +191,49 @@ fn a_buffer_goes_out_and_comes_back() {
     assert_eq!(data_types.map(|t| (t.code, t.bits)), [(2, 32), (2, 16), (4, 16)]);
 }
 
+/// What is not in a mask, in place.
+#[tile_kernel]
+fn inverse(mask: &mut Tensor<bool, N>) {
+    let i = program_tile(N);
+    store(mask, [i], !load(mask, [i]));
+}
+
+schedule! {
+    wide for inverse {
+        tile(i = 64);
+        split(i -> it, iv: 16);
+        bind(it -> thread.x);
+        vectorize(iv);
+    }
+}
+
+#[test]
+fn masks_of_any_bytes_come_in() {
+    let stream = stream();
+    for n in [64, 70] {
+        let bytes = |i: usize| [0, 1, 2, 255, 0][i % 5];
+        let produced = Produced::new(n, &[n as i64], None).with(|tensor| {
+            tensor.dtype = DLDataType { code: dlpack::BOOL, bits: 8, lanes: 1 };
+            // SAFETY: so many bytes are there, and no one else uses them.
+            (0..n).for_each(|i| unsafe { *tensor.data.cast::<u8>().add(i) = bytes(i) });
+        });
+        // SAFETY: it lives, is taken once, and is not used meanwhile.
+        let mut mask: Buffer<bool> = unsafe { from_dlpack(&stream, produced.tensor) }.unwrap();
+        assert_eq!(mask.to_vec().unwrap(), (0..n).map(|i| bytes(i) != 0).collect::<Vec<_>>());
+        inverse(&mut mask).schedule(wide).device(stream.device()).run().unwrap();
+        let tensor = mask.into_dlpack().unwrap();
+        // SAFETY: the tensor lives until its deleter is called.
+        unsafe {
+            let found = &tensor.as_ref().dl_tensor;
+            assert_eq!(found.dtype, DLDataType { code: 6, bits: 8, lanes: 1 });
+            let stored = std::slice::from_raw_parts(found.data.cast::<u8>(), n);
+            assert_eq!(stored, (0..n).map(|i| u8::from(bytes(i) == 0)).collect::<Vec<_>>());
+            (tensor.as_ref().deleter.unwrap())(tensor.as_ptr());
+        }
+        assert_eq!(produced.deleted(), 1);
+    }
+}
+
 #[test]
 fn eight_bit_elements_have_no_code() {
     let stream = stream();
@@ -239,6 +282,15 @@ fn what_no_buffer_can_be_is_refused() {
     assert_eq!(
         Produced::new(64, &[2, 3], Some(&[6, 2])).refused::<f32>(&stream),
         "strides [6, 2] do not fit a tensor of shape [2, 3]: dimension 1, its contiguous one, needs stride 1"
+    );
+    let told = |code, bits| move |t: &mut DLTensor| t.dtype = DLDataType { code, bits, lanes: 1 };
+    assert_eq!(
+        plain().with(told(1, 8)).refused::<bool>(&stream),
+        "the DLPack tensor has elements of uint8, and a buffer of bool was asked for"
+    );
+    assert_eq!(
+        plain().with(told(6, 32)).refused::<bool>(&stream),
+        "the DLPack tensor has elements of bool32, and a buffer of bool was asked for"
     );
     let odd = plain().with(|t| t.byte_offset = 2);
     // SAFETY: it lives.

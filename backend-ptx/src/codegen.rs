@@ -125,16 +125,23 @@ fn float_type(context: &Context, float: Float) -> Option<FloatType<'_>> {
 /// The type of LLVM that holds an element: of a float that LLVM has no type for its bits, as they lie in memory; arithmetic is
 /// that of `f32`, and casts do the rest.
 fn element_type(context: &Context, dtype: DType) -> BasicTypeEnum<'_> {
+    match dtype.format().kind {
+        Kind::Bool => context.bool_type().into(),
+        _ => stored_type(context, dtype),
+    }
+}
+
+/// The type of LLVM that an element has in memory: of a truth value a byte.
+fn stored_type(context: &Context, dtype: DType) -> BasicTypeEnum<'_> {
     let bits = match dtype.bytes() {
         1 => context.i8_type(),
         2 => context.i16_type(),
         4 => context.i32_type(),
         _ => context.i64_type(),
     };
-    match dtype.format().kind {
-        Kind::Float(float) => float_type(context, float).map_or_else(|| bits.into(), BasicTypeEnum::from),
-        Kind::Int { .. } => bits.into(),
-        Kind::Bool => context.bool_type().into(),
+    match dtype.float().and_then(|float| float_type(context, float)) {
+        Some(float) => float.into(),
+        None => bits.into(),
     }
 }
 

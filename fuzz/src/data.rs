@@ -63,6 +63,9 @@ pub fn inputs(kernel: &Kernel, launch: &Launch, tiles: BTreeMap<String, u32>) ->
             if launch.special && dtype.is_float() && random.below(12) == 0 {
                 return *random.pick(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0]);
             }
+            if dtype.is_truth() {
+                return random.below(2) as f64;
+            }
             // Without a sign, what would be negative is great.
             let x = random.below(2 * most as usize + 1) as i64 - most;
             if dtype.is_unsigned() { dtype.wrap(x) as f64 } else { x as f64 }

@@ -9,7 +9,7 @@
 use crate::data::dtype;
 use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
-    dtype::DType,
+    dtype::{DType, Kind},
     index::AxisId,
     op::{BinOp, RedOp, UnOp, binary::Unit, unary::Needs},
     tile::{self, Expr, ExprKind, Index, Kernel, Stmt, VarId, evaluate::Inputs},
@@ -136,10 +136,14 @@ fn grain(x: f64) -> Option<i32> {
     (-24..=24).rev().find(|g| (x / 2f64.powi(*g)).fract() == 0.0)
 }
 
+/// Either truth value.
+const TRUTH: Range = Range { lo: 0.0, hi: 1.0, grain: Some(0), dtype: DType::Bool };
+
 fn literal(value: f64, dtype: DType) -> Range {
-    let value = match dtype.is_float() {
-        true => f64::from(dtype.round(value as f32)),
-        false => value,
+    let value = match dtype.format().kind {
+        Kind::Float(_) => f64::from(dtype.round(value as f32)),
+        Kind::Int { .. } => dtype.round_f64(value),
+        Kind::Bool => return TRUTH,
     };
     Range { lo: value, hi: value, grain: grain(value).or(Some(-24)), dtype }
 }
@@ -201,6 +205,9 @@ impl Scope<'_> {
         let tensor = &self.kernel.tensors[usize::from(tensor.0)];
         let (lo, hi) = self.contents[&tensor.name];
         let axes = self.index(index)?;
+        if dtype(tensor.elem).is_truth() {
+            return Ok((TRUTH, axes));
+        }
         Ok((Range { lo, hi, grain: Some(0), dtype: dtype(tensor.elem) }, axes))
     }
 
@@ -253,7 +260,7 @@ impl Scope<'_> {
                 if a.grain.is_none() || b.grain.is_none() {
                     return Err(Incomparable::Discontinuous);
                 }
-                (Range { lo: 0.0, hi: 1.0, grain: Some(0), dtype: DType::Bool }, &p | &q)
+                (TRUTH, &p | &q)
             }
             ExprKind::Select(c, a, b) => {
                 let ((_, o), (a, p), (b, q)) = (self.expr(c)?, self.expr(a)?, self.expr(b)?);

@@ -74,23 +74,33 @@ pub fn buffer(
         data: &[T],
         shape: &[usize],
         layout: Layout,
-    ) -> Result<Box<dyn AnyBuffer>, Error> {
+    ) -> Result<Buffer<T>, Error> {
         let mut stored = data.to_vec();
         if layout == Layout::ColumnMajor {
             for (x, at) in data.iter().zip(column_major_positions(shape)) {
                 stored[at] = *x;
             }
         }
-        Ok(Box::new(Buffer::from_slice_in(device, &stored, shape, layout)?))
+        Buffer::from_slice_in(device, &stored, shape, layout)
     }
     macro_rules! of_type {
         ($($variant:ident: $ty:ty, $kind:ident;)*) => {
             match elements {
-                $(Elements::$variant(v) => typed(device, v, shape, layout),)*
+                $(Elements::$variant(v) => of_type!(@boxed $kind v),)*
             }
         };
+        (@boxed truth $v:ident) => {
+            Box::new(typed(device, &foreign_bytes($v), shape, layout)?.into_bools())
+        };
+        (@boxed $kind:ident $v:ident) => { Box::new(typed(device, $v, shape, layout)?) };
     }
-    tile_dsl::element_types!(of_type)
+    Ok(tile_dsl::element_types!(of_type))
+}
+
+/// Truth values as others may have written them: any byte but 0 is true.
+fn foreign_bytes(values: &[bool]) -> Vec<u8> {
+    const TRUE: [u8; 5] = [1, 255, 2, 1, 128];
+    values.iter().zip(TRUE.into_iter().cycle()).map(|(holds, byte)| if *holds { byte } else { 0 }).collect()
 }
 
 /// A scalar argument of this type.

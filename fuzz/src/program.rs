@@ -6,6 +6,7 @@
 mod atomics;
 mod expr;
 mod limits;
+mod masks;
 mod product;
 mod seed;
 #[cfg(test)]

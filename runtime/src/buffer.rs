@@ -223,6 +223,12 @@ impl<T: Element> Buffer<T> {
         Buffer { raw, elem: PhantomData }
     }
 
+    /// The same memory with elements of another type, of as many bytes.
+    fn retyped<U: Element>(self) -> Buffer<U> {
+        const { assert!(size_of::<T>() == size_of::<U>()) };
+        Buffer { raw: RawBuffer { dtype: U::DTYPE, ..self.raw }, elem: PhantomData }
+    }
+
     /// A tensor in memory of another owner.
     pub(crate) fn foreign(memory: Memory, geometry: Geometry) -> Self {
         Self::new(memory, geometry)
@@ -265,6 +271,20 @@ impl<T: Element> Buffer<T> {
     /// Where it lives.
     pub fn device(&self) -> &Device {
         &self.raw.memory.device
+    }
+}
+
+impl Buffer<u8> {
+    /// The same memory as a mask: what is not zero is true. Nothing is copied.
+    pub fn into_bools(self) -> Buffer<bool> {
+        self.retyped()
+    }
+}
+
+impl Buffer<bool> {
+    /// The same memory as bytes. Kernels store 0 and 1; bytes that no kernel stored are as they were. Nothing is copied.
+    pub fn into_bytes(self) -> Buffer<u8> {
+        self.retyped()
     }
 }
 

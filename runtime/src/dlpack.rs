@@ -39,7 +39,7 @@ pub const CUDA: i32 = 2;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLDataType {
-    /// A `DLDataTypeCode`: [`INT`], [`FLOAT`], [`BFLOAT`] and others.
+    /// A `DLDataTypeCode`: [`INT`], [`FLOAT`], [`BFLOAT`], [`BOOL`] and others.
     pub code: u8,
     /// Bits of a lane.
     pub bits: u8,
@@ -53,6 +53,8 @@ pub const INT: u8 = 0;
 pub const FLOAT: u8 = 2;
 /// `kDLBfloat`.
 pub const BFLOAT: u8 = 4;
+/// `kDLBool`: a byte, of which PyTorch and NumPy write 0 and 1.
+pub const BOOL: u8 = 6;
 
 impl DLDataType {
     /// That of an element type of buffers.
@@ -74,7 +76,8 @@ impl DLDataType {
             FLOAT => format!("float{bits}"),
             BFLOAT => format!("bfloat{bits}"),
             5 => format!("complex{bits}"),
-            6 => "bool".into(),
+            BOOL if bits == 8 => "bool".into(),
+            BOOL => format!("bool{bits}"),
             other => format!("type {other} with {bits} bits"),
         };
         if lanes == 1 { scalar } else { format!("{scalar} in vectors of {lanes}") }
@@ -140,7 +143,8 @@ impl Drop for Taken {
 ///
 /// # Safety
 /// `tensor` follows the specification and was not taken over before. Until the deleter is called no one writes its elements,
-/// and no one reads them while a launch writes the buffer, but through the buffer. On the simulator they have values.
+/// and no one reads them while a launch writes the buffer, but through the buffer. On the simulator they have values. Those of
+/// `bool` are any bytes: what is not zero is true.
 ///
 /// # Errors
 /// [`Error::Dlpack`] where elements, dimensions or address are none that a buffer can have; [`Error::DeviceMismatch`];

@@ -6,7 +6,7 @@ use tile_dsl::{
 };
 
 /// A Rust type that can be the element of a [`Buffer`](crate::Buffer): `f32`, [`half::f16`], [`half::bf16`],
-/// [`f8`](tile_dsl::f8::f8), `i32`, `u32`, `i8`, `u8`, `i64`.
+/// [`f8`](tile_dsl::f8::f8), `i32`, `u32`, `i8`, `u8`, `i64`, `bool`.
 ///
 /// Sealed: the set is what the compiler knows.
 pub trait Element:
@@ -16,8 +16,12 @@ pub trait Element:
     const DTYPE: DType;
     /// Little-endian bytes of a slice, as they lie in device memory.
     fn bytes_of(slice: &[Self]) -> Vec<u8>;
-    /// Inverse of [`Element::bytes_of`]; a trailing partial element is dropped.
+    /// Inverse of [`Element::bytes_of`]; a trailing partial element is dropped. Of any bytes: those of a `bool` that are not zero
+    /// are true.
     fn from_bytes(bytes: &[u8]) -> Vec<Self>;
+    /// Makes bytes that others wrote such as Rust has for elements: of a `bool` no other than 0 and 1.
+    #[doc(hidden)]
+    fn settle(_bytes: &mut [u8]) {}
 }
 
 /// A floating-point [`Element`]: what a kernel's generic parameter `T: Float` ranges over.
@@ -41,17 +45,21 @@ macro_rules! element {
 
         impl ScalarValue {
             /// A number, rounded to a type.
-            ///
-            /// # Panics
-            /// For a type that no parameter has, such as [`DType::Bool`].
             pub fn from_f64(dtype: DType, x: f64) -> Self {
                 match dtype {
                     $(DType::$variant => ScalarValue::$variant(Number::from_f64(x)),)*
-                    other => panic!("no parameter is a {other}"),
                 }
             }
 
-            /// Exact.
+            /// The number, or nothing for an integer of 64 bits that is no `f64`.
+            pub(crate) fn exact(self) -> Option<f64> {
+                match self {
+                    ScalarValue::I64(n) if n.unsigned_abs() > 1 << 53 => None,
+                    other => Some(other.to_f64()),
+                }
+            }
+
+            /// Exact, but for integers of 64 bits beyond 2⁵³, which are rounded.
             pub fn to_f64(self) -> f64 {
                 match self {
                     $(ScalarValue::$variant(x) => Number::to_f64(x),)*
@@ -69,7 +77,7 @@ macro_rules! element {
             pub(crate) fn to_word(self) -> u64 {
                 let mut word = [0; 8];
                 match self {
-                    $(ScalarValue::$variant(x) => word[..size_of::<$ty>()].copy_from_slice(&x.to_le_bytes()),)*
+                    $(ScalarValue::$variant(x) => word[..size_of::<$ty>()].copy_from_slice(&Bytes::of(x)),)*
                 }
                 u64::from_le_bytes(word)
             }
@@ -77,19 +85,15 @@ macro_rules! element {
             /// Little-endian bytes, as many as the type has.
             pub fn to_le_bytes(self) -> Vec<u8> {
                 match self {
-                    $(ScalarValue::$variant(x) => x.to_le_bytes().to_vec(),)*
+                    $(ScalarValue::$variant(x) => Bytes::of(x).to_vec(),)*
                 }
             }
         }
 
         /// Elements of a type from their little-endian bytes.
-        ///
-        /// # Panics
-        /// For a type that no buffer holds, such as [`DType::Bool`].
         pub(crate) fn elements(dtype: DType, bytes: &[u8]) -> Elements {
             match dtype {
                 $(DType::$variant => Elements::$variant(<$ty>::from_bytes(bytes)),)*
-                other => panic!("no buffer holds {other}"),
             }
         }
 
@@ -98,12 +102,14 @@ macro_rules! element {
             impl Element for $ty {
                 const DTYPE: DType = DType::$variant;
                 fn bytes_of(slice: &[Self]) -> Vec<u8> {
-                    slice.iter().flat_map(|x| x.to_le_bytes()).collect()
+                    slice.iter().flat_map(|x| Bytes::of(*x)).collect()
                 }
                 fn from_bytes(bytes: &[u8]) -> Vec<Self> {
-                    bytes.as_chunks().0.iter().map(|c| <$ty>::from_le_bytes(*c)).collect()
+                    bytes.as_chunks().0.iter().map(|c| Bytes::read(*c)).collect()
                 }
+                element!(@settle $kind);
             }
+            element!(@bytes $kind $ty);
             impl From<$ty> for ScalarValue {
                 fn from(x: $ty) -> Self {
                     ScalarValue::$variant(x)
@@ -123,6 +129,39 @@ macro_rules! element {
         }
     };
     (@int $ty:ty) => {};
+    (@truth $ty:ty) => {};
+    (@bytes truth $ty:ty) => {
+        impl Bytes<1> for $ty {
+            fn of(self) -> [u8; 1] {
+                [self.into()]
+            }
+            fn read(bytes: [u8; 1]) -> Self {
+                bytes != [0]
+            }
+        }
+    };
+    (@bytes $kind:ident $ty:ty) => {
+        impl Bytes<{ size_of::<$ty>() }> for $ty {
+            fn of(self) -> [u8; size_of::<$ty>()] {
+                self.to_le_bytes()
+            }
+            fn read(bytes: [u8; size_of::<$ty>()]) -> Self {
+                <$ty>::from_le_bytes(bytes)
+            }
+        }
+    };
+    (@settle truth) => {
+        fn settle(bytes: &mut [u8]) {
+            bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        }
+    };
+    (@settle $kind:ident) => {};
+}
+
+/// An element as bytes in memory, least significant first.
+trait Bytes<const N: usize> {
+    fn of(self) -> [u8; N];
+    fn read(bytes: [u8; N]) -> Self;
 }
 
 tile_dsl::element_types!(element);
@@ -147,6 +186,7 @@ mod tests {
             half::bf16::ONE.into(),
             f8::ONE.into(),
             (-2i32).into(),
+            true.into(),
         ] {
             let bytes = value.to_le_bytes();
             assert_eq!(value.to_word().to_le_bytes()[..bytes.len()], bytes, "{value:?}");
@@ -157,5 +197,16 @@ mod tests {
         );
         assert_eq!(<f8 as Float>::from_f64(1e9).to_bits(), 0x7e);
         assert_eq!(ScalarValue::from(half::bf16::ONE).to_le_bytes(), [0x80, 0x3f]);
+    }
+
+    #[test]
+    fn any_byte_is_a_truth_value() {
+        assert_eq!(bool::bytes_of(&[true, false]), [1, 0]);
+        assert_eq!(bool::from_bytes(&[0, 1, 2, 128, 255]), [false, true, true, true, true]);
+        let mut foreign = [0, 1, 2, 255];
+        bool::settle(&mut foreign);
+        assert_eq!(foreign, [0, 1, 1, 1]);
+        u8::settle(&mut foreign);
+        assert_eq!(foreign, [0, 1, 1, 1]);
     }
 }

@@ -101,7 +101,7 @@ impl Step<&mut Parameters> {
 pub(crate) type Placed = Vec<(Padded, u64)>;
 
 impl Call<'_, '_> {
-    /// Values in indices that lead beyond the end of their tensor, as far as integer arguments tell that are read alone.
+    /// Values in indices that lead beyond the end of their tensor, as far as arguments tell that are integers or bools and read alone.
     pub(crate) fn outside(&self) -> Vec<Outside> {
         let nest = &self.plan.program.nest;
         if nest.accesses.iter().all(|access| access.by.is_empty() && access.gathered.is_empty()) {
@@ -109,10 +109,11 @@ impl Call<'_, '_> {
         }
         let mut inputs = Inputs::default();
         inputs.dims.extend(self.plan.dims(self.values).map(|(name, n)| (name.to_string(), n)));
-        inputs.scalars.extend(self.scalars.iter().map(|(name, value)| (name.to_string(), value.to_f64())));
+        let scalars = self.scalars.iter();
+        inputs.scalars.extend(scalars.filter_map(|(name, value)| Some((name.to_string(), value.exact()?))));
         for ((name, tensor), param) in self.tensors.iter().zip(&self.plan.tensors) {
             let dtype = tensor.raw().dtype;
-            if let (true, false, Layout::RowMajor) = (dtype.is_integer(), param.mutable, param.layout)
+            if let (false, false, Layout::RowMajor) = (dtype.is_float(), param.mutable, param.layout)
                 && let Some(bytes) = tensor.raw().on_host()
             {
                 inputs.tensors.insert(name.to_string(), element::elements(dtype, &bytes));

@@ -103,7 +103,8 @@ impl<T: Element> Deref for Pinned<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         let bytes = self.place.bytes();
-        // SAFETY: pages and our own memory are aligned for every element type, all of whose bit patterns are values.
+        // SAFETY: pages and our own memory are aligned for every element type. Their bytes are zeros, elements of this type, or were
+        // settled after the copy that wrote them.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
     }
 }
@@ -131,7 +132,7 @@ pub struct Copying<T> {
     event: Event,
 }
 
-impl<T> Copying<T> {
+impl<T: Element> Copying<T> {
     /// Whether it has ended.
     ///
     /// # Errors
@@ -146,7 +147,9 @@ impl<T> Copying<T> {
     /// [`Error::Asynchronous`] when it failed, or work before it: the memory is gone then.
     pub fn wait(mut self) -> Result<Pinned<T>, Error> {
         self.event.sync()?;
-        Ok(self.pinned.take().expect("given back once"))
+        let mut pinned = self.pinned.take().expect("given back once");
+        T::settle(pinned.place.bytes_mut());
+        Ok(pinned)
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod atomics;
+mod bools;
 mod bounds;
 mod cluster_split;
 mod columns;

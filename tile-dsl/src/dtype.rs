@@ -33,7 +33,7 @@ pub enum DType {
     /// Signed integer of 64 bits, as [`DType::I8`]: labels and places as others write them. Executors that carry elements as
     /// `f64` hold those up to 2⁵³.
     I64,
-    /// Result of a comparison. Never stored in a tensor.
+    /// Truth values: results of comparisons, and masks. In memory a byte: what is not zero is true, and true is stored as 1.
     Bool,
 }
 
@@ -49,7 +49,7 @@ pub enum Kind {
         /// Whether kernels compute with them; arithmetic wraps.
         computes: bool,
     },
-    /// Truth values, in predicates only.
+    /// Truth values: predicates, not computed with as numbers.
     Bool,
 }
 
@@ -64,15 +64,17 @@ pub struct Format {
     pub bits: u32,
     /// Name in instructions of PTX (PTX ISA 5.2, "Types").
     pub ptx: &'static str,
+    /// Whether a scalar parameter may be declared of it.
+    pub scalar: bool,
     /// Compute capability that its conversions need: `89` for sm_89; 0 where every GPU has them.
     pub sm: u32,
     /// In a tensor map: a `CUtensorMapDataType` of the CUDA driver API. What only moves may go by another type's code.
     pub tensor_map: u32,
-    /// In collective operations: an `ncclDataType_t`. `None` where no buffer holds it.
+    /// In collective operations, which add: an `ncclDataType_t`. `None` where there are no sums.
     pub nccl: Option<u32>,
     /// In exchanged tensors: a `DLDataTypeCode` of DLPack 0.8. `None` where it has none.
     pub dlpack: Option<u8>,
-    /// In products of cuBLAS: a `cudaDataType`. `None` where no buffer holds it.
+    /// In products of cuBLAS: a `cudaDataType`. `None` where it has none.
     pub cublas: Option<u32>,
 }
 
@@ -81,6 +83,7 @@ const F32: Format = Format {
     kind: Kind::Float(Float::F32),
     bits: 32,
     ptx: "f32",
+    scalar: true,
     sm: 0,
     tensor_map: 7,
     nccl: Some(7),
@@ -93,6 +96,7 @@ const F16: Format = Format {
     kind: Kind::Float(Float::F16),
     bits: 16,
     ptx: "f16",
+    scalar: false,
     sm: 0,
     tensor_map: 6,
     nccl: Some(6),
@@ -105,6 +109,7 @@ const BF16: Format = Format {
     kind: Kind::Float(Float::BF16),
     bits: 16,
     ptx: "bf16",
+    scalar: false,
     sm: 0,
     tensor_map: 9,
     nccl: Some(9),
@@ -118,6 +123,7 @@ const F8: Format = Format {
     kind: Kind::Float(Float::E4M3),
     bits: 8,
     ptx: "e4m3",
+    scalar: false,
     sm: 89,
     tensor_map: 0,
     nccl: Some(10),
@@ -130,6 +136,7 @@ const I32: Format = Format {
     kind: Kind::Int { signed: true, computes: true },
     bits: 32,
     ptx: "s32",
+    scalar: true,
     sm: 0,
     tensor_map: 3,
     nccl: Some(2),
@@ -142,6 +149,7 @@ const U32: Format = Format {
     kind: Kind::Int { signed: false, computes: true },
     bits: 32,
     ptx: "u32",
+    scalar: true,
     sm: 0,
     tensor_map: 2,
     nccl: Some(3),
@@ -154,6 +162,7 @@ const I8: Format = Format {
     kind: Kind::Int { signed: true, computes: false },
     bits: 8,
     ptx: "s8",
+    scalar: false,
     sm: 0,
     tensor_map: 0,
     nccl: Some(0),
@@ -166,6 +175,7 @@ const U8: Format = Format {
     kind: Kind::Int { signed: false, computes: false },
     bits: 8,
     ptx: "u8",
+    scalar: false,
     sm: 0,
     tensor_map: 0,
     nccl: Some(1),
@@ -178,6 +188,7 @@ const I64: Format = Format {
     kind: Kind::Int { signed: true, computes: false },
     bits: 64,
     ptx: "s64",
+    scalar: true,
     sm: 0,
     tensor_map: 5,
     nccl: Some(4),
@@ -185,20 +196,22 @@ const I64: Format = Format {
     cublas: Some(24),
 };
 
+/// Tensor maps copy it as bytes.
 const BOOL: Format = Format {
     name: "bool",
     kind: Kind::Bool,
     bits: 8,
     ptx: "pred",
+    scalar: true,
     sm: 0,
     tensor_map: 0,
     nccl: None,
-    dlpack: None,
+    dlpack: Some(6),
     cublas: None,
 };
 
 /// Calls a macro with the types that tensors hold: for each the variant of [`DType`](crate::dtype::DType), the Rust type,
-/// and whether its numbers are `float` or `int`.
+/// and whether its elements are `float`, `int` or `truth`.
 #[macro_export]
 macro_rules! element_types {
     ($callback:ident) => {
@@ -212,6 +225,7 @@ macro_rules! element_types {
             I8: i8, int;
             U8: u8, int;
             I64: i64, int;
+            Bool: bool, truth;
         }
     };
 }
@@ -249,7 +263,7 @@ impl DType {
         }
     }
 
-    /// Size in bytes in memory (`Bool` lives in predicates only and counts 1).
+    /// Size in bytes in memory.
     pub const fn bytes(self) -> u32 {
         self.format().bits / 8
     }
@@ -300,9 +314,7 @@ impl DType {
 
     /// Their names for messages, with this before the last one: `f32, f16, bf16 and f8`.
     pub fn names_of_floats(before_last: &str) -> String {
-        let names: Vec<&str> = DType::floats().map(DType::name).collect();
-        let (last, others) = names.split_last().expect("there are some");
-        format!("{}{before_last}{last}", others.join(", "))
+        DType::names(DType::floats(), before_last)
     }
 
     /// Rounds `x` to this type (round to nearest, ties to even) and widens it again.
@@ -322,14 +334,31 @@ impl DType {
         match self.format().kind {
             Kind::Float(float) => float.round(x),
             Kind::Int { .. } => (x as i64).clamp(self.least(), self.greatest()) as f64,
-            Kind::Bool => x,
+            Kind::Bool => u8::from(x != 0.0).into(),
         }
     }
 
     /// An element of another type in this one, as Rust's `as` has it: floats are rounded, integers keep their low bits, and a float
-    /// becomes an integer as by [`DType::round_f64`].
+    /// becomes an integer as by [`DType::round_f64`]. True becomes 1.
     pub fn cast_f64(self, from: DType, x: f64) -> f64 {
         if self.is_integer() && !from.is_float() { self.wrap(x as i64) as f64 } else { self.round_f64(x) }
+    }
+
+    /// Names of types for messages, with this before the last one: `f32, i32 and u32`.
+    pub fn names(of: impl Iterator<Item = DType>, before_last: &str) -> String {
+        let names: Vec<&str> = of.map(DType::name).collect();
+        let (last, others) = names.split_last().expect("there are some");
+        format!("{}{before_last}{last}", others.join(", "))
+    }
+
+    /// The types of which a scalar parameter may be declared.
+    pub fn scalars() -> impl Iterator<Item = DType> {
+        DType::ALL.into_iter().filter(|d| d.format().scalar)
+    }
+
+    /// Whether this is the type of truth values.
+    pub const fn is_truth(self) -> bool {
+        matches!(self.format().kind, Kind::Bool)
     }
 
     /// Whether this is an integer type.
@@ -368,10 +397,20 @@ impl DType {
 pub trait Number: Copy {
     /// The type in the IRs.
     const DTYPE: DType;
-    /// Rounds to nearest, ties to even; integers truncate.
+    /// Rounds to nearest, ties to even; integers truncate; what is not zero is true.
     fn from_f64(x: f64) -> Self;
-    /// Exact, but for integers of 64 bits beyond 2⁵³, which are rounded.
+    /// Exact, but for integers of 64 bits beyond 2⁵³, which are rounded; true is 1.
     fn to_f64(self) -> f64;
+}
+
+impl Number for bool {
+    const DTYPE: DType = DType::Bool;
+    fn from_f64(x: f64) -> Self {
+        x != 0.0
+    }
+    fn to_f64(self) -> f64 {
+        u8::from(self).into()
+    }
 }
 
 /// Types whose numbers Rust knows how to round.

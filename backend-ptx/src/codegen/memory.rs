@@ -4,8 +4,9 @@
 //! a branch into predicated instructions, so a false guard costs no memory traffic. Choosing a safe address
 //! instead would read memory that the program did not name, and an empty tensor has no safe address.
 
-use super::{Codegen, Result, Value, malformed};
+use super::{Codegen, Result, Value, malformed, stored_type};
 use inkwell::{
+    IntPredicate,
     types::BasicTypeEnum,
     values::{BasicValue, BasicValueEnum, IntValue, PointerValue},
 };
@@ -63,12 +64,14 @@ impl<'c> Codegen<'c, '_> {
     fn assign_loaded(&mut self, dst: &[Var], access: &Access<'c>, value: BasicValueEnum<'c>) -> Result<()> {
         let ty = access.dtype;
         if let [var] = dst {
-            return self.assign(*var, Value { llvm: value, ty });
+            let value = self.read(value, ty)?;
+            return self.assign(*var, value);
         }
         for (i, var) in (0u64..).zip(dst) {
             let index = self.context.i32_type().const_int(i, false);
             let element = self.builder.build_extract_element(value.into_vector_value(), index, "")?;
-            self.assign(*var, Value { llvm: element, ty })?;
+            let element = self.read(element, ty)?;
+            self.assign(*var, element)?;
         }
         Ok(())
     }
@@ -130,7 +133,7 @@ impl<'c> Codegen<'c, '_> {
             .map(|value| {
                 let value = self.expr(value)?;
                 if value.ty == ty {
-                    Ok(value.llvm)
+                    self.written(value)
                 } else {
                     malformed(format!("a {} is stored among elements of {}", value.ty, access.dtype))
                 }
@@ -139,7 +142,7 @@ impl<'c> Codegen<'c, '_> {
         if let [element] = elements[..] {
             return Ok(element);
         }
-        let mut vector = self.llvm_type(ty).into_vector(access.elems).get_poison();
+        let mut vector = self.stored_type(ty).into_vector(access.elems).get_poison();
         for (i, element) in (0u64..).zip(elements) {
             let index = self.context.i32_type().const_int(i, false);
             vector = self.builder.build_insert_element(vector, element, index, "")?;
@@ -147,8 +150,32 @@ impl<'c> Codegen<'c, '_> {
         Ok(vector.into())
     }
 
+    /// An element as it lies in memory, as a value.
+    pub(super) fn read(&self, stored: BasicValueEnum<'c>, ty: DType) -> Result<Value<'c>> {
+        if !ty.is_truth() {
+            return Ok(Value { llvm: stored, ty });
+        }
+        let byte = stored.into_int_value();
+        let holds =
+            self.builder.build_int_compare(IntPredicate::NE, byte, byte.get_type().const_zero(), "")?;
+        Ok(self.value(holds, ty))
+    }
+
+    /// A value as it lies in memory.
+    fn written(&self, value: Value<'c>) -> Result<BasicValueEnum<'c>> {
+        if !value.ty.is_truth() {
+            return Ok(value.llvm);
+        }
+        let byte = self.stored_type(value.ty).into_int_type();
+        Ok(self.builder.build_int_z_extend(value.int()?, byte, "")?.into())
+    }
+
+    fn stored_type(&self, dtype: DType) -> BasicTypeEnum<'c> {
+        stored_type(self.context, dtype)
+    }
+
     fn access_type(&self, access: &Access<'c>) -> BasicTypeEnum<'c> {
-        let element = self.llvm_type(access.dtype);
+        let element = self.stored_type(access.dtype);
         if access.elems == 1 { element } else { element.into_vector(access.elems).into() }
     }
 
@@ -216,7 +243,7 @@ impl<'c> Codegen<'c, '_> {
         dtype: DType,
         offset: IntValue<'c>,
     ) -> Result<PointerValue<'c>> {
-        let ty = self.llvm_type(dtype);
+        let ty = self.stored_type(dtype);
         // SAFETY: an address outside the buffer is poison, which only an access behind a false guard could see.
         Ok(unsafe { self.builder.build_in_bounds_gep(ty, base, &[offset], "")? })
     }

@@ -1,6 +1,6 @@
 //! The module around the body: entry, parameters and their attributes, shared memory, launch bounds.
 
-use super::{Codegen, Place, Result, element_type, malformed, problem};
+use super::{Codegen, Place, Result, malformed, problem, stored_type};
 use crate::STATIC_SHARED_LIMIT;
 use inkwell::{
     AddressSpace,
@@ -13,7 +13,6 @@ use inkwell::{
     values::{FunctionValue, PointerValue},
 };
 use std::collections::{HashMap, HashSet};
-use tile_dsl::dtype::DType;
 use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, TENSOR_MAP_BYTES, Var};
 
 /// Address spaces of NVPTX (LLVM's "User Guide for NVPTX Back-end").
@@ -116,8 +115,7 @@ pub(super) fn param_type<'c>(context: &'c Context, param: &Param) -> Result<Basi
         Param::Tensor { .. } | Param::Scratch { .. } => context.ptr_type(AddressSpace::from(GLOBAL)).into(),
         Param::TensorMap { .. } => context.ptr_type(AddressSpace::default()).into(),
         Param::Dim(_) => context.i32_type().into(),
-        Param::Scalar { name, dtype: DType::Bool } => return malformed(format!("scalar `{name}` is a bool")),
-        Param::Scalar { dtype, .. } => element_type(context, *dtype),
+        Param::Scalar { dtype, .. } => stored_type(context, *dtype),
     })
 }
 

@@ -91,7 +91,7 @@ impl<'c> Codegen<'c, '_> {
             Expr::Tiles => self.tiles()?,
             Expr::Dim(extent) => self.extent(extent)?,
             Expr::Scalar(index) => match self.kernel.params.get(*index as usize) {
-                Some(Param::Scalar { dtype, .. }) => self.value(self.param(*index)?, *dtype),
+                Some(Param::Scalar { dtype, .. }) => self.read(self.param(*index)?, *dtype)?,
                 _ => return malformed(format!("parameter {index} is no scalar")),
             },
             Expr::Un(op, x) => self.unary(*op, self.expr(x)?)?,
@@ -336,6 +336,9 @@ impl<'c> Codegen<'c, '_> {
         if to == x.ty {
             return Ok(x);
         }
+        if to == BOOL {
+            return malformed(format!("a cast of {} to a truth value", x.ty));
+        }
         if let Some((dtype, _)) = bits_of(x.ty) {
             return self.cast(to, self.widened(x, dtype)?);
         }
@@ -355,7 +358,6 @@ impl<'c> Codegen<'c, '_> {
                     builder.build_float_trunc(from, target, "")?.into()
                 }
             }
-            (true, false) if to == BOOL => return malformed("a float cast to bool"),
             (true, false) => {
                 let (target, from) = (self.int_type(to)?, self.cast(F32, x)?);
                 let types = [target.into(), from.llvm.get_type()];
@@ -374,7 +376,6 @@ impl<'c> Codegen<'c, '_> {
                 let (target, from) = (self.int_type(to)?, x.int()?);
                 let extends_by_sign = !x.ty.is_unsigned() && x.ty != BOOL;
                 match from.get_type().get_bit_width().cmp(&target.get_bit_width()) {
-                    _ if to == BOOL => return malformed("an integer cast to bool"),
                     Ordering::Greater => builder.build_int_truncate(from, target, "")?.into(),
                     Ordering::Equal => from.into(),
                     Ordering::Less if extends_by_sign => builder.build_int_s_extend(from, target, "")?.into(),

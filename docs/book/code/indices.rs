@@ -15,6 +15,36 @@ pub fn above(x: &Tensor<f32, N>, limit: f32, y: &mut Tensor<f32, N>) {
 }
 // ANCHOR_END: above
 
+// ANCHOR: mask
+/// y = max(x, 0), and where x passed.
+#[tile_kernel]
+pub fn relu(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, open: &mut Tensor<bool, N>) {
+    let i = program_tile(N);
+    let v = load(x, [i]);
+    store(y, [i], max(v, 0.0));
+    store(open, [i], v > 0.0);
+}
+
+/// The gradient passes where x did.
+#[tile_kernel]
+pub fn relu_gradient(open: &Tensor<bool, N>, dy: &Tensor<f32, N>, dx: &mut Tensor<f32, N>) {
+    let i = program_tile(N);
+    store(dx, [i], select(load(open, [i]), load(dy, [i]), 0.0));
+}
+// ANCHOR_END: mask
+
+schedule! {
+    /// Four elements a thread.
+    pub fours_forth for relu { tile(i = 512); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv); }
+    /// The same.
+    pub fours_back for relu_gradient {
+        tile(i = 512);
+        split(i -> it, iv: 4);
+        bind(it -> thread.x);
+        vectorize(iv);
+    }
+}
+
 // ANCHOR: solution
 /// Row `to[s]` of y is row s of x.
 #[tile_kernel]
@@ -48,6 +78,23 @@ fn some_points_are_stored() {
     let expected: Vec<f32> = host.iter().map(|x| if *x > 1.5 { *x } else { -9.0 }).collect();
     assert_eq!(y.to_vec().expect("y"), expected);
     assert!(report.findings.is_empty());
+}
+
+#[test]
+fn a_gradient_passes_where_its_input_did() {
+    let device = Device::sim();
+    for n in [200, 1024] {
+        let host: Vec<f32> = (0..n).map(super::value).collect();
+        let x = Buffer::from_slice(&device, &host, &[n]).expect("x");
+        let mut y = Buffer::<f32>::poisoned(&device, &[n]).expect("y");
+        let mut open = Buffer::<bool>::poisoned(&device, &[n]).expect("a mask");
+        relu(&x, &mut y, &mut open).schedule(fours_forth).run().expect("a launch");
+        assert_eq!(y.to_vec().expect("y"), host.iter().map(|x| x.max(0.0)).collect::<Vec<_>>());
+        assert_eq!(open.to_vec().expect("a mask"), host.iter().map(|x| *x > 0.0).collect::<Vec<_>>());
+        let mut dx = Buffer::<f32>::poisoned(&device, &[n]).expect("dx");
+        relu_gradient(&open, &x, &mut dx).schedule(fours_back).run().expect("a launch");
+        assert_eq!(dx.to_vec().expect("dx"), y.to_vec().expect("y"));
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which kernel a seed draws.
 
-use super::{Generator, atomics, limits, product, schedulable, types, values};
+use super::{Generator, atomics, limits, masks, product, schedulable, types, values};
 use tile_dsl::{
     dtype::DType,
     engine::testing::Random,
@@ -12,9 +12,16 @@ const VALUES: u64 = 0x76a1_0e5e_11d8_6c27;
 const ATOMICS: u64 = 0x5b07_66aa_913c_e4d1;
 const LIMITS: u64 = 0x39d2_6be8_f41c_7a05;
 const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
+const MASKS: u64 = 0x6e15_d3b8_42f9_0ac7;
 
 /// Kernels that get limits, in percent.
 const LIMITED: usize = 30;
+
+/// Kernels and products that get masks, in percent.
+const MASKED: (usize, usize) = (10, 4);
+
+/// Kernels of which the scalars get other types, in percent.
+const SCALARS: usize = 15;
 
 /// Products with each of these, in percent.
 const GATHERED_ATOMIC_LIMITED: (usize, usize, usize) = (14, 10, 8);
@@ -56,7 +63,7 @@ pub fn random_kernel(seed: u64) -> Kernel {
                 false => kernel,
             };
             let kernel = if types.below(2) == 0 { types::with_order(kernel, &mut types) } else { kernel };
-            return sometimes_limited(kernel, seed, LIMITED);
+            return sometimes_masked(sometimes_limited(kernel, seed, LIMITED), seed, MASKED.0);
         }
     }
 }
@@ -72,7 +79,15 @@ fn sometimes_atomic(kernel: Kernel, seed: u64, share: usize) -> Kernel {
 fn sometimes(kernel: Kernel, seed: u64, (gathered, atomic, limited): (usize, usize, usize)) -> Kernel {
     let mut random = Random::new(seed ^ VALUES);
     let kernel = if random.below(100) < gathered { values::with_values(kernel, &mut random) } else { kernel };
-    sometimes_limited(sometimes_atomic(kernel, seed, atomic), seed, limited)
+    let kernel = sometimes_limited(sometimes_atomic(kernel, seed, atomic), seed, limited);
+    sometimes_masked(kernel, seed, MASKED.1)
+}
+
+/// With masks in that share of kernels, in percent, and with scalars of other types; drawn apart.
+fn sometimes_masked(kernel: Kernel, seed: u64, share: usize) -> Kernel {
+    let mut random = Random::new(seed ^ MASKS);
+    let kernel = if random.below(100) < share { masks::with_masks(kernel, &mut random) } else { kernel };
+    if random.below(100) < SCALARS { types::with_scalars(kernel, &mut random) } else { kernel }
 }
 
 /// With limits in that share of kernels, in percent; drawn apart.

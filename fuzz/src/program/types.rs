@@ -1,15 +1,16 @@
-//! What comes after a kernel is drawn: tensors of other integer types. What is loaded of them is cast, and what is stored.
+//! What comes after a kernel is drawn: tensors and scalars of other integer types, and of bools. What is read of them is cast, and what
+//! is stored.
 
-use super::{Indexed, atomics, indexed, node};
+use super::{Indexed, atomics, boxed, indexed, node};
 use std::collections::BTreeMap;
 use tile_dsl::{
     dtype::DType,
     engine::testing::Random,
-    op::UnOp,
-    tile::{self, ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, expressions_mut},
+    op::{CmpOp, UnOp},
+    tile::{self, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, expressions_mut},
 };
 
-/// The kernel with some of its tensors of other integer types, or as it was where that is not well-formed.
+/// The kernel with some of its tensors of other integer types or bools, or as it was where that is not well-formed.
 pub(super) fn with_types(kernel: Kernel, random: &mut Random) -> Kernel {
     let (indices, combined) = (indexed(&kernel), atomics::combined(&kernel));
     let mut changed = kernel.clone();
@@ -36,12 +37,37 @@ pub(super) fn with_types(kernel: Kernel, random: &mut Random) -> Kernel {
     for stmt in &mut changed.body {
         stmt.each_mut(&mut |stmt| {
             if let Stmt::Store { tensor, value, .. } = stmt
-                && were.contains_key(tensor)
+                && let Some((was, _)) = were.get(tensor)
             {
-                cast(value, types[usize::from(tensor.0)]);
+                match types[usize::from(tensor.0)] {
+                    ElemType::Fixed(DType::Bool) => compare(value, *was),
+                    other => cast(value, other),
+                }
             }
         });
     }
+    if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
+}
+
+/// The kernel with scalars of other types, which are cast where they are read, or as it was where that is not well-formed.
+pub(super) fn with_scalars(kernel: Kernel, random: &mut Random) -> Kernel {
+    let mut changed = kernel.clone();
+    let mut were = BTreeMap::new();
+    for (id, scalar) in (0u16..).map(ScalarId).zip(&mut changed.scalars) {
+        let ElemType::Fixed(was) = scalar.elem else { continue };
+        let types: Vec<DType> = DType::scalars().filter(|dtype| *dtype != was && !dtype.is_float()).collect();
+        scalar.elem = ElemType::Fixed(*random.pick(&types));
+        were.insert(id, ElemType::Fixed(was));
+    }
+    expressions_mut(&mut changed.body, &mut |expr| {
+        if let ExprKind::Scalar(id) = &expr.kind
+            && let Some(was) = were.get(id)
+        {
+            cast(expr, *was);
+        }
+        // What is cast now is not cast again.
+        !matches!(&expr.kind, ExprKind::Cast(_, x) if matches!(x.kind, ExprKind::Scalar(_)))
+    });
     if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
 }
 
@@ -70,15 +96,25 @@ pub(super) fn with_order(kernel: Kernel, random: &mut Random) -> Kernel {
 
 /// The types that a tensor may have instead.
 fn types_for(was: DType, index: Option<&Indexed>, mutable: bool) -> Vec<DType> {
-    let others = DType::integers().filter(|dtype| *dtype != was);
+    // Integers are much like each other, and bools like none of them.
+    let often = DType::ALL.into_iter().chain([DType::Bool; 3]);
+    let others = often.filter(|dtype| *dtype != was && !dtype.is_float());
     match (index, was.is_integer()) {
         // Eight bits have few distinct numbers.
         (Some(of), _) if of.distinct => others.filter(|dtype| dtype.bytes() > 1).collect(),
-        (_, true) => others.collect(),
+        (Some(_), _) => others.filter(|dtype| dtype.is_integer()).collect(),
+        (None, true) => others.collect(),
         // Floats that are rounded are not cast to integers.
-        (_, false) if !mutable => others.filter(|dtype| dtype.bytes() == 1).collect(),
-        (_, false) => Vec::new(),
+        (None, false) if !mutable => others.filter(|dtype| dtype.bytes() == 1).collect(),
+        (None, false) => Vec::new(),
     }
+}
+
+/// Whether a value is not zero.
+fn compare(expr: &mut Expr, was: ElemType) {
+    let inner = std::mem::replace(expr, node(ExprKind::Const { value: 0.0, elem: None }));
+    let zero = boxed(ExprKind::Const { value: 0.0, elem: Some(was) });
+    *expr = node(ExprKind::Cmp(CmpOp::Ne, Box::new(inner), zero));
 }
 
 fn cast(expr: &mut Expr, to: ElemType) {

@@ -101,7 +101,7 @@ impl Verifier<'_> {
         })?;
         for s in &k.shared {
             let aligned = s.align.is_power_of_two() && s.start.is_multiple_of(s.align.into());
-            ensure(aligned && s.dtype != DType::Bool, || format!("shared buffer `{}`", s.name))?;
+            ensure(aligned, || format!("shared buffer `{}`", s.name))?;
         }
         let mut names = BTreeSet::new();
         let all = k.params.iter().map(|p| ("parameter", p.name()));
@@ -270,7 +270,7 @@ impl Verifier<'_> {
                 self.expect(c, DType::Bool, "condition")?;
                 same(a, b)
             }
-            Expr::Cast(ty, a) => self.expr(a).map(|_| *ty),
+            Expr::Cast(ty, a) => self.expr(a).and_then(|from| ok(!ty.is_truth() || from.is_truth(), *ty)),
         }
     }
 }

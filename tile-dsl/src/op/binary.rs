@@ -380,7 +380,7 @@ operators! {
     /// ```text
     /// select((j <= i) & (a > 0.0), a, 0.0)
     /// ```
-    /// - Requires: two conditions. As in Rust, `&` binds more tightly than a comparison, which so stands in parentheses; `&&` needs none.
+    /// - Requires: two bools. As in Rust, `&` binds more tightly than a comparison, which so stands in parentheses; `&&` needs none.
     /// - Costs: an instruction on predicates. Both sides are computed.
     /// - See also: `or`, `not`, `select`.
     And => Binary {
@@ -396,7 +396,7 @@ operators! {
     /// ```text
     /// select((a < 0.0) | (a > 1.0), 0.0, a)
     /// ```
-    /// - Requires: two conditions. As in Rust, `|` binds more tightly than a comparison, which so stands in parentheses; `||` needs none.
+    /// - Requires: two bools. As in Rust, `|` binds more tightly than a comparison, which so stands in parentheses; `||` needs none.
     /// - Costs: an instruction on predicates. Both sides are computed.
     /// - See also: `and`, `not`, `select`.
     Or => Binary {

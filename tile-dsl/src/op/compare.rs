@@ -49,16 +49,16 @@ operators! {
     /// ```text
     /// select(a == b, 1.0, 0.0)
     /// ```
-    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Requires: two elements of one type, numbers or bools.
     /// - Costs: an instruction that sets a predicate.
     /// - See also: `ne`, `select`.
     Eq => "==" false |order| matches!(order, Some(Ordering::Equal));
-    /// `a != b`: true where two elements differ. NaN differs from everything, also from itself.
+    /// `a != b`: true where two elements differ. NaN differs from everything, also from itself. Of bools it is the exclusive or.
     ///
     /// ```text
     /// select(a != a, 0.0, a)
     /// ```
-    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Requires: two elements of one type, numbers or bools.
     /// - Costs: an instruction that sets a predicate.
     /// - See also: `eq`, `select`.
     Ne => "!=" false |order| !matches!(order, Some(Ordering::Equal));
@@ -67,7 +67,7 @@ operators! {
     /// ```text
     /// select(a < b, a, b)
     /// ```
-    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Requires: two numbers of one type. Bools have no order.
     /// - Costs: an instruction that sets a predicate.
     /// - See also: `le`, `gt`, `select`.
     Lt => "<" true |order| matches!(order, Some(Ordering::Less));
@@ -76,7 +76,7 @@ operators! {
     /// ```text
     /// select(j <= i, a, f32::NEG_INFINITY)
     /// ```
-    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Requires: two numbers of one type. Bools have no order.
     /// - Costs: an instruction that sets a predicate.
     /// - See also: `lt`, `ge`, `select`.
     Le => "<=" true |order| matches!(order, Some(Ordering::Less | Ordering::Equal));
@@ -85,7 +85,7 @@ operators! {
     /// ```text
     /// select(a > 0.0, a, 0.0)
     /// ```
-    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Requires: two numbers of one type. Bools have no order.
     /// - Costs: an instruction that sets a predicate.
     /// - See also: `ge`, `lt`, `select`.
     Gt => ">" true |order| matches!(order, Some(Ordering::Greater));
@@ -94,7 +94,7 @@ operators! {
     /// ```text
     /// select(a >= 0.0, a, 0.1 * a)
     /// ```
-    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Requires: two numbers of one type. Bools have no order.
     /// - Costs: an instruction that sets a predicate.
     /// - See also: `gt`, `le`, `select`.
     Ge => ">=" true |order| matches!(order, Some(Ordering::Greater | Ordering::Equal));

@@ -430,7 +430,7 @@ operators! {
     /// ```text
     /// select(!(a < b), a, b)
     /// ```
-    /// - Requires: a condition, which is what a comparison gives.
+    /// - Requires: a bool: what a comparison gives, or an element of a mask.
     /// - Costs: nothing, or an instruction on predicates. `!(a < b)` and `a >= b` differ where an element is NaN.
     /// - See also: `and`, `or`, `select`.
     Not => Unary {

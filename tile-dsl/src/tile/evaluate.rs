@@ -42,14 +42,10 @@ macro_rules! elements {
 
         impl Elements {
             /// Rounds each number to `dtype`.
-            ///
-            /// # Panics
-            /// For a type that no tensor holds, such as [`DType::Bool`].
             pub fn from_f64(dtype: DType, values: impl IntoIterator<Item = f64>) -> Self {
                 let values = values.into_iter();
                 match dtype {
                     $(DType::$variant => Elements::$variant(values.map(<$ty as Number>::from_f64).collect()),)*
-                    other => panic!("no tensor holds {other}"),
                 }
             }
 
@@ -131,7 +127,7 @@ pub enum EvalError {
         found: usize,
     },
     /// An integer of 64 bits that is no `f64`.
-    #[error("tensor `{name}` holds {value}: the evaluator knows integers up to 2^53")]
+    #[error("`{name}` holds {value}: the evaluator knows integers up to 2^53")]
     Large {
         /// Tensor.
         name: String,

@@ -423,10 +423,10 @@ forms! {
     /// a.cast::<bf16>().cast::<f32>()
     /// ```
     /// - Shape: the axes of `x`.
-    /// - Elements: any to any, but none to conditions; a condition that holds becomes 1.
+    /// - Elements: any to any, but no numbers to `bool`: compare them. What is true becomes 1.
     /// - Error: floats round to nearest even; `f8` rounds what lies beyond ±448 to ±448. A float becomes an integer by truncation, within the range of its type, and NaN becomes 0. An integer becomes another one by its low bits.
     /// - PTX: `cvt`.
-    /// - Requires: one type: `f32`, `f16`, `bf16`, `f8`, `i32`, `u32`, `i8`, `u8`, `i64`, or the generic parameter. `f8` needs `sm_89`.
+    /// - Requires: one type: `f32`, `f16`, `bf16`, `f8`, `i32`, `u32`, `i8`, `u8`, `i64`, or the generic parameter; of a bool also `bool`. `f8` needs `sm_89`.
     /// - Costs: an instruction or two for each element.
     /// - See also: `tf32`, `axis as a value`, `select`.
     Cast = "cast", "x.cast::<f32>()", false;
@@ -465,7 +465,7 @@ forms! {
     /// min(a, f32::MAX) * 0.5
     /// ```
     /// - Shape: no axes.
-    /// - Elements: the type of the other operand, or that of the suffix: `0.5f32`, `2i32`.
+    /// - Elements: the type of the other operand, or that of the suffix: `0.5f32`, `2i32`. `true` and `false` are `bool`.
     /// - Constants: `INFINITY`, `NEG_INFINITY`, `MAX`, `MIN`, `MIN_POSITIVE` and `EPSILON` of `f32`; `MAX` and `MIN` of `i32`, `u32`, `i8` and `u8`.
     /// - Error: the number is rounded to the type.
     /// - PTX: a constant.
@@ -483,7 +483,7 @@ forms! {
     /// }
     /// ```
     /// - Shape: no axes: one element, the same in the whole program.
-    /// - Elements: `f32`, `i32`, or the generic parameter.
+    /// - Elements: `f32`, `i32`, `u32`, `i64`, `bool`, or the generic parameter.
     /// - Error: none.
     /// - PTX: a parameter of the kernel.
     /// - Requires: a parameter of the function.

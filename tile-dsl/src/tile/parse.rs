@@ -440,9 +440,18 @@ impl Parser {
     }
 
     fn signed_number(&mut self) -> Result<ExprKind> {
+        if let Some(truth) = Self::truth(self.peek()) {
+            self.at += 1;
+            return Ok(truth);
+        }
         let sign = if self.eat("-") { -1.0 } else { 1.0 };
         let token = self.next();
         self.number(&token, sign)
+    }
+
+    fn truth(token: &str) -> Option<ExprKind> {
+        let value = u8::from(token.parse::<bool>().ok()?).into();
+        Some(ExprKind::Const { value, elem: Some(ElemType::Fixed(DType::Bool)) })
     }
 
     fn is_number(token: &str) -> bool {
@@ -522,6 +531,7 @@ impl Parser {
                 ExprKind::Un(UnOp::from_name(name).expect("checked above"), x)
             }
             number if Self::is_number(number) => self.number(number, 1.0)?,
+            word if let Some(truth) = Self::truth(word) => truth,
             name => self.name(name)?,
         };
         Ok(expr(kind))

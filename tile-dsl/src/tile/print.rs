@@ -1,7 +1,8 @@
 //! Tile IR as text, close to the source; [`super::parse`] reads it back.
 
-use super::{AxisKind, Expr, ExprKind, Index, Kernel, Stmt};
+use super::{AxisKind, ElemType, Expr, ExprKind, Index, Kernel, Stmt};
 use crate::{
+    dtype::DType,
     index::{Affine, write_affine},
     op::RedOp,
     op::{UnOp, binary::Form},
@@ -141,7 +142,7 @@ impl Kernel {
             }
             ExprKind::Full { value, elem, axes } => {
                 let axes = axes.iter().map(|a| self.axes[usize::from(a.0)].name.as_str());
-                write!(f, "full::<{}>({value:?}, [", self.elem_name(*elem))?;
+                write!(f, "full::<{}>({}, [", self.elem_name(*elem), literal(*value, Some(*elem)))?;
                 comma_separated(f, axes)?;
                 f.write_str("])")
             }
@@ -154,6 +155,7 @@ impl Kernel {
                 write!(f, "({})", self.show(expr))
             }
             ExprKind::Const { value, elem: None } => write!(f, "{value:?}"),
+            ExprKind::Const { value, elem: elem @ Some(TRUTH) } => f.write_str(&literal(*value, *elem)),
             // Literals carry their type as a suffix: `1.0_f32`, `1.0_T`.
             ExprKind::Const { value, elem: Some(elem) } => write!(f, "{value:?}_{}", self.elem_name(*elem)),
             ExprKind::Scalar(id) => f.write_str(&self.scalars[usize::from(id.0)].name),
@@ -204,6 +206,16 @@ impl Kernel {
         write!(f, " {op} ")?;
         self.write_expr(f, b, own + 1)?;
         f.write_str(close)
+    }
+}
+
+const TRUTH: ElemType = ElemType::Fixed(DType::Bool);
+
+/// A number, `true` or `false`.
+fn literal(value: f64, elem: Option<ElemType>) -> String {
+    match elem {
+        Some(TRUTH) if value == 0.0 || value == 1.0 => (value == 1.0).to_string(),
+        _ => format!("{value:?}"),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     diagnostic::{Diagnostic, replace},
     dtype::DType,
     index::{Affine, AxisId, Extent},
-    op::RedOp,
+    op::{BinOp, RedOp},
     span::SpanId,
 };
 use combine::Combined;
@@ -102,6 +102,15 @@ fn bits(elem: ElemType) -> u32 {
     match elem {
         ElemType::Fixed(dtype) => dtype.format().bits,
         ElemType::Generic => 0,
+    }
+}
+
+/// What makes a value of another type, written behind it.
+fn conversion(kernel: &Kernel, from: ElemType, to: ElemType) -> String {
+    match to {
+        BOOL if is_integer(from) => " != 0".into(),
+        BOOL => " != 0.0".into(),
+        to => format!(".cast::<{}>()", kernel.elem_name(to)),
     }
 }
 
@@ -228,12 +237,10 @@ impl<'k> Checker<'k> {
         }
         if found.elem != old.elem {
             let (was, is) = (kernel.elem_name(old.elem), kernel.elem_name(found.elem));
-            self.error(
-                Diagnostic::new(value.span, format!("`{name}` holds {was} but is assigned {is}"))
-                    .card(Operation::Form(Form::Assign).place())
-                    .note(entry.span, format!("`{name}` is bound here"))
-                    .rewrite(value.span, "", format!(".cast::<{was}>()")),
-            );
+            let error = Diagnostic::new(value.span, format!("`{name}` holds {was} but is assigned {is}"))
+                .card(Operation::Form(Form::Assign).place())
+                .note(entry.span, format!("`{name}` is bound here"));
+            self.error(error.rewrite(value.span, "", conversion(kernel, found.elem, old.elem)));
         }
         if found.axes != old.axes {
             let extra: BTreeSet<_> = &found.axes - &old.axes;
@@ -293,6 +300,11 @@ impl<'k> Checker<'k> {
                     );
                     return None;
                 };
+                if elem.is_none() && found == BOOL {
+                    let error = Diagnostic::new(span, format!("the literal {value} is used as a bool"));
+                    self.error(error.remark("a bool is `true`, `false` or a comparison: `x != 0`"));
+                    return None;
+                }
                 self.representable_literal(*value, found, span)?;
                 *elem = Some(found);
                 Some(ValueType::scalar(found))
@@ -325,7 +337,9 @@ impl<'k> Checker<'k> {
                     };
                     let error = Diagnostic::new(span, format!("`{name}` of {elem} value"));
                     self.error(match row.float {
-                        None if row.key.is_none() => error.remark("it takes the result of a comparison"),
+                        None if row.key.is_none() => {
+                            error.remark("it takes a bool, such as the result of a comparison")
+                        }
                         _ => error.rewrite(x.span, "", format!(".cast::<{to}>()")),
                     });
                     return None;
@@ -348,9 +362,11 @@ impl<'k> Checker<'k> {
                     let stored_only = is_integer(found.elem) && row.int.is_some();
                     let help = match (row.float, row.int) {
                         _ if stored_only => STORED_ONLY,
-                        (None, None) => "it takes results of comparisons",
+                        (None, None) => "it takes bools, such as results of comparisons",
                         (None, Some(_)) => "remainders are of i32 and u32 values only",
-                        (Some(_), _) => "use `select(condition, a, b)` to turn a condition into numbers",
+                        (Some(_), _) => {
+                            "`.cast::<i32>()` makes numbers of them; `&`, `|`, `==` and `!=` combine them"
+                        }
                     };
                     let message = format!("`{}` of {} values", op.name(), kernel.elem_name(found.elem));
                     let error = Diagnostic::new(span, message).remark(help);
@@ -367,11 +383,10 @@ impl<'k> Checker<'k> {
             ExprKind::Cmp(op, a, b) => {
                 let name = op.name();
                 let found = self.pair(a, b, None, span, name)?;
-                if found.elem == BOOL {
-                    self.error(
-                        Diagnostic::new(span, format!("`{name}` of bool values"))
-                            .remark("combine conditions with `&`, `|` and `!`"),
-                    );
+                if found.elem == BOOL && op.row().ordered {
+                    self.error(Diagnostic::new(span, format!("`{name}` of bool values")).remark(
+                        "they have no order: `==` and `!=` compare them, `&`, `|` and `!` combine them",
+                    ));
                     return None;
                 }
                 Some(ValueType { elem: BOOL, ..found })
@@ -394,10 +409,10 @@ impl<'k> Checker<'k> {
             ExprKind::Cast(elem, x) => {
                 let elem = *elem;
                 let found = self.infer(x, Some(elem))?;
-                if elem == BOOL {
+                if elem == BOOL && found.elem != BOOL {
                     self.error(
-                        Diagnostic::new(span, "numbers are not cast to conditions")
-                            .remark("compare: `x != 0.0`"),
+                        Diagnostic::new(span, format!("{} is not cast to bool", kernel.article(found.elem)))
+                            .remark("compare it: `x != 0`"),
                     );
                     return None;
                 }
@@ -427,8 +442,13 @@ impl<'k> Checker<'k> {
     /// Whether a type has a number.
     fn representable_literal(&mut self, value: f64, elem: ElemType, span: SpanId) -> Option<()> {
         let ElemType::Fixed(dtype) = elem else { return Some(()) };
-        if !dtype.is_integer() || dtype.round_f64(value) == value {
+        if dtype.is_float() || dtype.round_f64(value) == value {
             return Some(());
+        }
+        if dtype.is_truth() {
+            let error = Diagnostic::new(span, format!("the literal {value} is used as a bool"));
+            self.error(error.remark("a bool is `true` or `false`"));
+            return None;
         }
         let (least, greatest) = (dtype.least(), dtype.greatest());
         let instead = match value.fract() == 0.0 && dtype.bytes() < 4 {
@@ -481,9 +501,18 @@ impl<'k> Checker<'k> {
                 Diagnostic::new(span, format!("operands of `{op}` are {} and {}", names[0], names[1]))
                     .note(a.span, format!("this is {}", names[0]))
                     .note(b.span, format!("this is {}", names[1]));
-            self.error(match left.elem == BOOL || right.elem == BOOL {
-                true => error.remark("`select(condition, a, b)` turns a condition into numbers"),
-                false => error.rewrite(cast, "", format!(".cast::<{to}>()")),
+            // What combines bools takes no numbers, and what computes no bools.
+            let combines = matches!(BinOp::from_name(op), Some(op) if op.takes(DType::Bool));
+            self.error(match (left.elem, right.elem) {
+                (BOOL, number) if combines => {
+                    error.rewrite(b.span, "(", conversion(self.kernel, number, BOOL) + ")")
+                }
+                (number, BOOL) if combines => {
+                    error.rewrite(a.span, "(", conversion(self.kernel, number, BOOL) + ")")
+                }
+                (BOOL, number) => error.rewrite(a.span, "", conversion(self.kernel, BOOL, number)),
+                (number, BOOL) => error.rewrite(b.span, "", conversion(self.kernel, BOOL, number)),
+                _ => error.rewrite(cast, "", format!(".cast::<{to}>()")),
             });
             return None;
         }

@@ -121,7 +121,7 @@ fn every_rule_has_its_message() {
         (y("(iota(n) + iota(i) + 0.5).cast::<f32>()"), "the literal 0.5 is used as an i32"),
         (y("load(x, [i, n]) % 2.0"), "`%` of f32 values"),
         (y("select(load(x, [i, n]), 1.0, 2.0)"), "the condition of `select` is f32, not bool"),
-        (y("(iota(n) <= iota(i)).cast::<bool>().cast::<f32>()"), "numbers are not cast to conditions"),
+        (y("load(x, [i, n]).cast::<bool>().cast::<f32>()"), "an f32 is not cast to bool"),
         (y("sum(load(x, [i, n]), n)"), "the value stored to `y` has axes [i], its index has axes [i, n]"),
         (
             s("load(x, [i, n])"),
@@ -213,11 +213,6 @@ fn every_rule_has_its_message() {
 
 #[test]
 fn signatures_are_checked() {
-    let signature = |text: &str| {
-        let errors = verify(&parse(text).unwrap());
-        assert_eq!(errors.len(), 1, "{errors:#?}");
-        errors[0].message.clone()
-    };
     let first = |text: &str| verify(&parse(text).unwrap())[0].message.clone();
     let one = |params: &str, axis: &str, index: &str| {
         first(&format!(
@@ -240,10 +235,42 @@ fn signatures_are_checked() {
         one("x: &[f32; N], y: &mut [f32; M + N + P]", "i in program_tile(N)", "i"),
         "the shapes of the tensors do not determine `M`"
     );
-    assert!(
-        signature("kernel t(x: &[bool; N], y: &mut [f32; N]) { axis i in program_tile(N); store(y, [i], select(load(x, [i]), 1.0, 0.0)); }")
-            .contains("elements of `x` are bool")
-    );
+}
+
+#[test]
+fn bools_are_elements_and_scalars() {
+    let kernel = |value: &str| {
+        let text = format!(
+            "kernel t(x: &[bool; N], y: &mut [bool; N], on: bool) {{
+                axis i in program_tile(N);
+                store(y, [i], {value});
+            }}"
+        );
+        let kernel = parse(&text).unwrap();
+        assert_eq!(parse(&kernel.to_string()).unwrap(), kernel, "{kernel}");
+        verify(&kernel).into_iter().map(|d| d.message).collect::<Vec<_>>()
+    };
+    for value in [
+        "load(x, [i])",
+        "and(load(x, [i]), on)",
+        "or(not(load(x, [i])), false)",
+        "load(x, [i + 1]) != on",
+        "(load(x, [i]) == true).cast::<bool>()",
+        "full::<bool>(true, [i])",
+        "select(load(x, [i]), on, true)",
+        "load(x, [i]).cast::<f32>() > 0.5",
+    ] {
+        assert_eq!(kernel(value), [""; 0], "{value}");
+    }
+    for (value, message) in [
+        ("load(x, [i]) >= on", "`>=` of bool values"),
+        ("load(x, [i]) == 1.0", "the literal 1 is used as a bool"),
+        ("full::<bool>(2.0, [i])", "the literal 2 is used as a bool"),
+        ("load(x, [i]).cast::<i32>()", "`y` holds bool but an i32 value is stored"),
+        ("max(load(x, [i]), on)", "`max` of bool values"),
+    ] {
+        assert_eq!(kernel(value), [message], "{value}");
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ struct Facts {
 /// The element types that an operator takes.
 fn elements(float: bool, int: bool, truth: bool) -> String {
     let floats = DType::names_of_floats(", ");
-    let kinds = [(float, &*floats), (int, "i32, u32"), (truth, "conditions")];
+    let kinds = [(float, &*floats), (int, "i32, u32"), (truth, "bool")];
     kinds.iter().filter(|(takes, _)| *takes).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
 }
 
@@ -81,9 +81,9 @@ fn facts(operation: Operation) -> Option<Facts> {
                 code: code.unwrap_or(other),
             }
         }
-        Operation::Cmp(_) => Facts {
+        Operation::Cmp(op) => Facts {
             shape: both,
-            elements: format!("{}; the result is a condition", elements(true, true, false)),
+            elements: format!("{}; the result is `bool`", elements(true, true, !op.row().ordered)),
             error: Some("none.".into()),
             code: "`setp`".into(),
         },

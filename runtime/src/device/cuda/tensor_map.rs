@@ -98,6 +98,7 @@ mod tests {
             (DType::I8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
             (DType::U8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
             (DType::I64, Type::CU_TENSOR_MAP_DATA_TYPE_INT64),
+            (DType::Bool, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
         ] {
             assert_eq!(dtype.format().tensor_map, ty as u32, "{dtype}");
         }

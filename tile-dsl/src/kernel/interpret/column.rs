@@ -52,7 +52,7 @@ impl Column {
         match self {
             Column::Float(v, _) => Ok(v.clone()),
             Column::Int(v, _) => Ok(v.iter().map(|n| *n as f32).collect()),
-            Column::Bool(_) => Err((0, "a bool in memory".into())),
+            Column::Bool(v) => Ok(v.iter().map(|b| u8::from(*b).into()).collect()),
         }
     }
 
@@ -189,7 +189,8 @@ pub(super) fn cast(to: DType, a: &Column) -> Eval {
         (Kind::Float(_), Column::Bool(v)) => {
             Ok(Column::Float(v.iter().map(|b| f32::from(u8::from(*b))).collect(), to))
         }
-        (Kind::Bool, _) => Err((0, "a cast that does not exist".into())),
+        (Kind::Bool, Column::Bool(v)) => Ok(Column::Bool(v.clone())),
+        (Kind::Bool, _) => Err((0, "a number cast to a truth value".into())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `dot`: what it contracts, and what it accumulates into.
 
-use super::{Checker, F32, is_float};
+use super::{BOOL, Checker, F32, is_float};
 use crate::{
     diagnostic::{Diagnostic, replace},
     index::AxisId,
@@ -101,6 +101,9 @@ impl Checker<'_> {
             let (x, y) = (kernel.elem_name(a.elem), kernel.elem_name(b.elem));
             let help = match is_float(a.elem) || is_float(b.elem) {
                 true => "both have the same floating-point type: add a cast to one",
+                false if a.elem == BOOL || b.elem == BOOL => {
+                    "it multiplies floats: `.cast::<f16>()` makes 1 of what is true"
+                }
                 false => "it multiplies floats: cast both, or write `sum(a * b, k)`",
             };
             self.error(Diagnostic::new(span, format!("operands of `dot` are {x} and {y}")).remark(help));

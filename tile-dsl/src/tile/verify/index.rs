@@ -102,10 +102,7 @@ impl Checker<'_> {
         let elem = self.kernel.elem_name(found.elem);
         let error = Diagnostic::new(value.span, format!("an index is an integer, and this is {elem}"))
             .card(Operation::Form(Form::Index).place());
-        self.error(match found.elem {
-            BOOL => error.remark("`select(condition, 1, 0)` turns a condition into a number"),
-            _ => error.rewrite(value.span, "", ".cast::<i32>()"),
-        });
+        self.error(error.rewrite(value.span, "", ".cast::<i32>()"));
         None
     }
 
@@ -254,12 +251,11 @@ impl Checker<'_> {
         let name = &t.name;
         if found.elem != t.elem {
             let (is, want) = (kernel.article(found.elem), kernel.elem_name(t.elem));
-            self.error(
+            let error =
                 Diagnostic::new(value.span, format!("`{name}` holds {want} but {is} value is stored"))
                     .card(Operation::Form(Form::Store).place())
-                    .note(t.span, format!("`{name}` is declared here"))
-                    .rewrite(value.span, "", format!(".cast::<{want}>()")),
-            );
+                    .note(t.span, format!("`{name}` is declared here"));
+            self.error(error.rewrite(value.span, "", super::conversion(kernel, found.elem, t.elem)));
         }
         if found.axes != *axes {
             let (is, want) = (kernel.axes_text(&found.axes), kernel.axes_text(axes));
@@ -275,6 +271,9 @@ impl Checker<'_> {
                     let axis = self.name(*axis);
                     error.remark(format!("reduce `{axis}` (`sum(.., {axis})`), or index `{name}` by it"))
                 }
+                None if t.elem == BOOL => error
+                    .remark("a value is broadcast to a tile on purpose only")
+                    .rewrite(value.span, "", format!(" | zeros::<{elem}>({want})")),
                 None => error.remark("a value is broadcast to a tile on purpose only").rewrite(
                     value.span,
                     "",

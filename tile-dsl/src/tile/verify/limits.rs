@@ -48,10 +48,7 @@ impl Checker<'_> {
         if found.elem != I32 {
             let elem = kernel.elem_name(found.elem);
             let error = Diagnostic::new(span, format!("a limit of `{name}` is {elem}, not i32")).card(about);
-            self.error(match found.elem == super::BOOL {
-                true => error.remark("a limit is a point of the axis: a number"),
-                false => error.rewrite(span, "", ".cast::<i32>()"),
-            });
+            self.error(error.rewrite(span, "", ".cast::<i32>()"));
             return;
         }
         let why = match kernel.known_before(end) {

@@ -1,7 +1,6 @@
 //! Rules of parameters and axes, before the body is looked at.
 
-use super::{BTreeMap, BTreeSet, Diagnostic, ElemType, Extent, Kernel, LIMIT, SpanId};
-use crate::dtype::DType;
+use super::{BTreeMap, BTreeSet, Diagnostic, Extent, Kernel, LIMIT, SpanId};
 
 pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
@@ -34,13 +33,6 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
                     ))
                 }
             });
-        }
-        if let ElemType::Fixed(dtype) = t.elem
-            && dtype == DType::Bool
-        {
-            errors.push(Diagnostic::new(t.span, format!("elements of `{}` are {dtype}", t.name)).remark(
-                format!("element types are {}, i32 and the generic parameter", DType::names_of_floats(", ")),
-            ));
         }
         if let Some(dim) = t.dims.iter().find(|d| d.as_constant().is_some_and(|n| n < 1)) {
             errors.push(Diagnostic::new(t.span, format!("a dimension of `{}` is {dim}", t.name)));

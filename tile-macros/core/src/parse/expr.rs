@@ -92,13 +92,17 @@ impl Reader<'_> {
 
     fn literal(&mut self, lit: &Lit, sign: f64) -> Option<ExprKind> {
         let (value, suffix) = match lit {
+            Lit::Bool(x) if sign > 0.0 => {
+                let value = u8::from(x.value).into();
+                return Some(ExprKind::Const { value, elem: Some(ElemType::Fixed(DType::Bool)) });
+            }
             Lit::Float(x) => (x.base10_parse::<f64>().ok()?, x.suffix()),
             Lit::Int(x) => (x.base10_parse::<f64>().ok()?, x.suffix()),
             _ => {
                 return self.fail(
                     lit,
                     "this literal is not a number",
-                    "values are numbers; conditions come from comparisons",
+                    "values are numbers, `true` and `false`",
                 );
             }
         };
@@ -221,7 +225,20 @@ impl Reader<'_> {
             (Some(Form::Full), _, [value, axes]) => {
                 let (elem, axes) = (self.turbofish(expr, &name), self.axis_list(axes));
                 let value = match self.expr(value)?.kind {
-                    ExprKind::Const { value, .. } => value,
+                    ExprKind::Const { value: given, elem: of } => {
+                        let truth = Some(ElemType::Fixed(DType::Bool));
+                        match (elem == truth, of == truth) {
+                            (true, false) => {
+                                let truth = (given != 0.0).to_string();
+                                return self.mend(value, "this is not a bool", value, truth);
+                            }
+                            (false, true) => {
+                                let number = u8::from(given != 0.0).to_string();
+                                return self.mend(value, "this is not a number", value, number);
+                            }
+                            _ => given,
+                        }
+                    }
                     _ => {
                         return self.fail(
                             value,

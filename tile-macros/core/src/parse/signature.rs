@@ -170,9 +170,6 @@ impl Reader<'_> {
             }
             ty => {
                 let elem = self.scalar(ty, FORMS)?;
-                if !matches!(elem, ElemType::Generic | ElemType::Fixed(DType::F32 | DType::I32)) {
-                    return self.fail(ty, "a scalar is `f32`, `i32` or of the generic element type", FORMS);
-                }
                 self.kernel.scalars.push(tile::Scalar { name: name.clone(), elem, span });
                 self.bind(&name, Binding::Scalar(ScalarId(id(self.kernel.scalars.len() - 1))));
             }
@@ -182,17 +179,18 @@ impl Reader<'_> {
 
     /// The type of a scalar parameter.
     fn scalar(&mut self, ty: &Type, forms: &str) -> Option<ElemType> {
-        const INTEGERS: [&str; 11] =
-            ["usize", "isize", "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i64", "i128"];
-        let text = source(ty);
-        let message = format!("a scalar is `f32`, `i32` or of the generic element type, not `{text}`");
+        const OTHER_INTEGERS: [&str; 9] = ["usize", "isize", "u8", "u16", "u64", "u128", "i8", "i16", "i128"];
+        match self.known_elem(ty) {
+            Some(ElemType::Fixed(dtype)) if !dtype.format().scalar => {}
+            Some(elem) => return Some(elem),
+            None => {}
+        }
+        let (text, types) = (source(ty), DType::names(DType::scalars(), ", "));
+        let message = format!("a scalar is {types} or of the generic element type, not `{text}`");
         match text.as_str() {
             "f64" => self.mend(ty, message, ty, "f32"),
-            text if INTEGERS.contains(&text) => self.mend(ty, message, ty, "i32"),
-            _ => match self.known_elem(ty) {
-                Some(elem) => Some(elem),
-                None => self.fail(ty, message, forms),
-            },
+            text if OTHER_INTEGERS.contains(&text) => self.mend(ty, message, ty, "i32"),
+            _ => self.fail(ty, message, forms),
         }
     }
 
@@ -203,7 +201,7 @@ impl Reader<'_> {
         if self.kernel.generic.as_ref() == Some(&name) {
             return Some(ElemType::Generic);
         }
-        DType::from_name(&name).filter(|d| *d != DType::Bool).map(ElemType::Fixed)
+        DType::from_name(&name).map(ElemType::Fixed)
     }
 
     /// A type of elements, or the generic parameter.
@@ -211,16 +209,11 @@ impl Reader<'_> {
         if let Some(elem) = self.known_elem(ty) {
             return Some(elem);
         }
-        if source(ty) == "bool" {
-            return self.fail(ty, "`bool` is not an element type", "a comparison makes conditions: `x != 0`");
-        }
         let generic = match &self.kernel.generic {
             Some(generic) => format!(" and {generic}"),
             None => ", or a parameter `<T: Float>`".into(),
         };
-        let floats = DType::names_of_floats(", ");
-        let integers: Vec<&str> = DType::integers().map(DType::name).collect();
-        let help = format!("element types are {floats}, {}{generic}", integers.join(", "));
+        let help = format!("element types are {}{generic}", DType::names(DType::ALL.into_iter(), ", "));
         self.fail(ty, format!("`{}` is not an element type", source(ty)), &help)
     }
 
