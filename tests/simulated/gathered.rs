@@ -376,7 +376,9 @@ fn a_value_moves_a_box_of_a_tensor_map() {
         check::<k::slabs>(&case, &[&k::slabs_plain, &k::slabs_staged]);
         case.check_simulator::<k::slabs>(&k::slabs_boxes);
         let case = Case::with(k::slabs::KERNEL, Some(DType::F16), &dims, &data);
-        for schedule in [&k::slabs_plain as &dyn AnySchedule, &k::slabs_wgmma, &k::slabs_roles, &k::slabs_cluster] {
+        for schedule in
+            [&k::slabs_plain as &dyn AnySchedule, &k::slabs_wgmma, &k::slabs_roles, &k::slabs_cluster]
+        {
             case.check_simulator::<k::slabs>(schedule);
         }
     }

@@ -34,7 +34,8 @@ pub fn of(nests: &[&Nest]) -> Vec<BTreeMap<String, i64>> {
         let bounded = last.bounds.iter().all(|(axis, most)| {
             kernel.axes[usize::from(axis.0)].extent.eval(sizes) <= Some(i64::from(*most))
         });
-        let short = last.lengths.iter().all(|(dim, most)| sizes.get(dim).is_none_or(|n| *n <= i64::from(*most)));
+        let short =
+            last.lengths.iter().all(|(dim, most)| sizes.get(dim).is_none_or(|n| *n <= i64::from(*most)));
         bounded && short && extents().all(|e| e.eval(sizes).is_some_and(|n| n >= 0))
     };
     found.retain(fits);

@@ -63,6 +63,7 @@ pub fn random_kernel(seed: u64) -> Kernel {
                 false => kernel,
             };
             let kernel = if types.below(2) == 0 { types::with_order(kernel, &mut types) } else { kernel };
+            let kernel = if types.below(2) == 0 { types::without_sign(kernel, &mut types) } else { kernel };
             return sometimes_masked(sometimes_limited(kernel, seed, LIMITED), seed, MASKED.0);
         }
     }

@@ -1,7 +1,7 @@
 //! What comes after a kernel is drawn: tensors and scalars of other integer types, and of bools. What is read of them is cast, and what
 //! is stored.
 
-use super::{Indexed, atomics, boxed, indexed, node};
+use super::{I32, Indexed, atomics, boxed, indexed, node};
 use std::collections::BTreeMap;
 use tile_dsl::{
     dtype::DType,
@@ -88,6 +88,31 @@ pub(super) fn with_order(kernel: Kernel, random: &mut Random) -> Kernel {
                 let inner = std::mem::replace(&mut **side, node(ExprKind::Const { value: 0.0, elem: None }));
                 **side = node(ExprKind::Un(UnOp::Order, Box::new(inner)));
             }
+        }
+        true
+    });
+    if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
+}
+
+/// The kernel with comparisons of `i32` made without a sign, or as it was where that is not well-formed: what is negative is great.
+pub(super) fn without_sign(kernel: Kernel, random: &mut Random) -> Kernel {
+    let whole = |tensor: TensorId| kernel.tensors[usize::from(tensor.0)].elem == I32;
+    // All that such a kernel computes.
+    let integers = kernel.tensors.first().is_some_and(|tensor| tensor.elem == I32);
+    let is_whole = |expr: &Expr| match &expr.kind {
+        ExprKind::Iota(_) | ExprKind::Const { elem: Some(I32), .. } => true,
+        ExprKind::Load { tensor, .. } => whole(*tensor),
+        _ => integers,
+    };
+    let mut changed = kernel.clone();
+    expressions_mut(&mut changed.body, &mut |expr| {
+        if let ExprKind::Cmp(op, a, b) = &mut expr.kind
+            && !matches!(op, CmpOp::Eq | CmpOp::Ne)
+            && is_whole(a)
+            && is_whole(b)
+            && random.below(3) > 0
+        {
+            [a, b].into_iter().for_each(|side| cast(side, ElemType::Fixed(DType::U32)));
         }
         true
     });

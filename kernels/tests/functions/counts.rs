@@ -6,7 +6,9 @@ use tilewright_kernels::{embedding_gradient, histogram};
 
 #[test]
 fn numbers_that_occur() {
-    for [n, b] in [[0, 3], [1, 1], [7, 0], [33, 5], [1030, 300], [2049, 2], [4097, 1025], [70_001, 8192], [300, 9000]] {
+    for [n, b] in
+        [[0, 3], [1, 1], [7, 0], [33, 5], [1030, 300], [2049, 2], [4097, 1025], [70_001, 8192], [300, 9000]]
+    {
         // Some are no place, before the first and behind the last.
         let x: Vec<i32> = (0..n as i64).map(|i| (i * i % (b as i64 + 2) - 1) as i32).collect();
         let mut exact: Vec<i32> = (0..b as i32).collect();

@@ -62,7 +62,8 @@ directive! {
 }
 
 impl Definition for Stage {
-    const CHECK: Option<Check> = Some((Shows::Stores, |context| [collected::check(context), private::check(context)].concat()));
+    const CHECK: Option<Check> =
+        Some((Shows::Stores, |context| [collected::check(context), private::check(context)].concat()));
 
     fn apply(&self, nest: &Nest, span: SpanId) -> Applied {
         stage::apply(nest, &Request::of(self, span))

@@ -298,7 +298,12 @@ impl Run<'_> {
                         }
                         Mem::Shared(buffer) => {
                             self.counts.shared_stores += 1;
-                            let combined = self.shared.combine((buffer, at), columns.len(), (t as u32, self.epoch), combine);
+                            let combined = self.shared.combine(
+                                (buffer, at),
+                                columns.len(),
+                                (t as u32, self.epoch),
+                                combine,
+                            );
                             combined.map_err(|what| (t, what))?;
                         }
                     }

@@ -45,9 +45,7 @@ fn filling<'a, R>(cx: &mut Cx<'a>, flow: &Flow<'_>, body: impl FnOnce(&mut Cx<'a
 /// Copies an item at the current point to a stage.
 fn fill_stage(cx: &mut Cx<'_>, flow: &Flow<'_>, stage: Atom) -> Result<(), LowerError> {
     match &flow.mbarriers {
-        Some(channel) => {
-            mbarriers::fill(cx, channel, &flow.copies, stage)
-        }
+        Some(channel) => mbarriers::fill(cx, channel, &flow.copies, stage),
         None => {
             let copies: Vec<_> = flow.copies.iter().map(|p| (p, copy::stage_at(cx, p, stage))).collect();
             copy::copy_all(cx, &copies)
@@ -101,9 +99,7 @@ pub(super) fn begin_ahead<'p>(
     let mut pieces = Vec::new();
     ring_stages::at_point(cx, ring, linear(ahead.point, 0), |cx| match &flow.mbarriers {
         Some(channel) => filling(cx, flow, |cx| {
-            control::only_if(cx, ahead.exists, |cx| {
-                mbarriers::fill(cx, channel, &flow.copies, ahead.stage)
-            })
+            control::only_if(cx, ahead.exists, |cx| mbarriers::fill(cx, channel, &flow.copies, ahead.stage))
         }),
         None => {
             control::only_if(cx, ahead.exists, |cx| {

@@ -133,5 +133,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         |a: &str| nest.kernel.axes.iter().any(|x| x.name == a && x.kind == crate::tile::AxisKind::Program);
     // A smaller tile of a loop keeps what a CTA computes; only then a smaller tile of the output.
     let inner = context.smaller_tiles(shrink, |a| axes.contains(&a) && !program(a));
-    vec![diagnostic.edits(through.chain(fewer).chain(inner).chain(context.smaller_tiles(shrink, program)).chain(without))]
+    vec![diagnostic.edits(
+        through.chain(fewer).chain(inner).chain(context.smaller_tiles(shrink, program)).chain(without),
+    )]
 }

@@ -48,6 +48,7 @@ fn nest() -> Nest {
         body,
         names,
         bounds: [(AxisId(0), 64), (AxisId(2), 8)].into(),
+        lengths: [("K".to_string(), 72), ("N".to_string(), 9)].into(),
         multiples: [("K".to_string(), 8), ("M".to_string(), 2)].into(),
         recurrences: [
             (AxisId(0), Recurrence { tile: None, span: SpanId::NONE }),
@@ -63,6 +64,7 @@ fn nest() -> Nest {
             (c, Output { swizzle: 0, matrices: false, span: SpanId::NONE }),
         ]
         .into(),
+        private: [(c, SpanId::NONE)].into(),
         exchanged: [(a, SpanId::NONE), (c, SpanId::NONE)].into(),
         cache: [(a, Evict::Last), (c, Evict::First)].into(),
         interleaved: [(named, Interleave { loads: half, ..Interleave::default() })].into(),
@@ -114,7 +116,7 @@ fn each_fact_is_a_line_of_its_own_and_nothing_is_said_by_default() {
     let bare = testing::without_facts(&nest);
     assert_eq!(testing::facts(&bare), "");
     let (text, lines) = (testing::facts(&nest), testing::facts(&nest).lines().count());
-    assert_eq!(lines, 25, "{text}");
+    assert_eq!(lines, 27, "{text}");
     // Without a line the fact is what holds where nothing is said.
     for left_out in text.lines() {
         let rest: String = text.lines().filter(|l| *l != left_out).flat_map(|l| [l, "\n"]).collect();

@@ -256,7 +256,14 @@ impl Generator<'_> {
                 ]);
                 let (buffer, transposed) = (buffer.clone(), self.chance(10));
                 let at = Some(at);
-                let kind = directive::Stage { buffer, at: at.clone(), space: Space::Shared, transposed, via, vector };
+                let kind = directive::Stage {
+                    buffer,
+                    at: at.clone(),
+                    space: Space::Shared,
+                    transposed,
+                    via,
+                    vector,
+                };
                 if self.propose(kind) {
                     let stages = 1 + self.random.below(4) as u32;
                     let digit = at.unwrap_or_default();
