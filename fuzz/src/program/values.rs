@@ -192,7 +192,7 @@ impl Adder<'_> {
             *entry = Index::by(entry.affine.clone(), value);
             return;
         }
-        *entry = match self.random.below(10) {
+        *entry = match self.random.below(12) {
             // Computed from the axis.
             0 if axes.len() == 1 => {
                 let by = f64::from(self.random.below(4) as u32 + 1);
@@ -208,12 +208,12 @@ impl Adder<'_> {
                 Index::by(entry.affine.clone(), value)
             }
             // The same for all of the kernel: one value moves a box.
-            2 | 3 => {
+            2..=4 => {
                 let place = self.random.below(2) as i64;
                 let value = self.load_at(place);
                 Index::by(entry.affine.clone(), value)
             }
-            4 => {
+            5 => {
                 let affine = Affine { constant: self.random.below(4) as i64 - 2, ..Affine::default() };
                 let value = self.load(&axes);
                 Index::by(affine, value)

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     directive::{self, DirectiveKind as D},
     engine::testing::{Kind, kinds},
-    schedule::{Space, Unit, UnitDim, Via},
+    schedule::{Space, Target, Unit, UnitDim, Via},
     tile::AxisKind,
 };
 use std::collections::BTreeSet;
@@ -256,6 +256,9 @@ impl Generator<'_> {
                 ]);
                 let (buffer, transposed) = (buffer.clone(), self.chance(10));
                 let at = Some(at);
+                if via == Via::Tma && self.schedule.target.sm < Target::CLUSTERS.sm {
+                    self.schedule.target = Target::CLUSTERS;
+                }
                 let kind = directive::Stage {
                     buffer,
                     at: at.clone(),
