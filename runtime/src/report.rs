@@ -43,7 +43,8 @@ pub struct LaunchReport {
     pub findings: Vec<Finding>,
     /// Values in indices that lead beyond the end of their tensor, where the simulator ran: a load there is zero, and a store
     /// nothing. Of those that follow from row-major arguments of integers and bools, axes, dims and scalars alone, and that are
-    /// the whole entry of an index but for a constant. A load is reported also where a `select` leaves it out. Empty on a GPU.
+    /// the whole entry of an index but for a constant. A load is reported also where a `select` leaves it out. Empty on a GPU,
+    /// and where an `i64` of an argument is beyond ±2⁵³.
     pub outside: Vec<Outside>,
     /// What the first CTA did on a simulator that records it ([`SimOptions::trace`](crate::SimOptions::trace)).
     pub trace: Option<Trace>,
