@@ -80,6 +80,13 @@ fn memory_of_another_device() {
     assert_eq!(error, format!("`the memory` lives on CUDA device 1, {on}"));
 }
 
+/// A `main` that returns an error prints it with `{:?}`.
+#[test]
+fn what_a_main_returns_is_the_message() {
+    let error = Buffer::from_slice(&sim(), &[1.0f32; 5], &[2, 3]).unwrap_err();
+    assert_eq!(format!("{error:?}"), "5 elements do not fill a tensor of shape [2, 3]");
+}
+
 #[test]
 fn a_pitch_that_is_too_small() {
     let shape = interop::Shape { extents: &[4, 4096], strides: Some(&[4095, 1]), layout: Layout::RowMajor };

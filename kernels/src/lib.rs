@@ -33,9 +33,10 @@
 //!
 //! | | |
 //! |---|---|
-//! | elements | `T` is `f32`, `f16` or `bf16`; all arithmetic is in `f32`, and is rounded once to `T` |
+//! | elements | `T` is `f32`, `f16` or `bf16`, which `tilewright::prelude` has; all arithmetic is in `f32`, and is rounded once to `T` |
 //! | sizes | any, also zero, odd, and no multiple of a tile |
-//! | tensors | row-major; the last dimension is contiguous. A view with gaps passes where its rank is that of the text, or its rows are equally far apart |
+//! | ids | `i32`. One outside of its table is no error, on the simulator neither; each function says what it gives |
+//! | tensors | row-major; the last dimension is contiguous. A view has a `let` of its own, `let part = x.slice(&[0..8, 0..4])?;`, and is passed as `&part`. A view with gaps passes where its rank is that of the text, or its rows are equally far apart |
 //! | order | a call queues its launches on a stream and returns, or adds them to a graph: [`Queue`]. Reading a buffer waits for what writes it |
 //! | scratch | is allocated by the call, and freed behind its launches |
 //! | schedules | [`choose`] has one by type, target and size |

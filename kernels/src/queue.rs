@@ -26,6 +26,10 @@ use tilewright::{Device, Error, Launched, Recorder, Scheduled, Stream};
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` takes no launches",
+    note = "a stream does, or the recorder of a graph: `Stream::default_of(&device)` is a device's stream"
+)]
 pub trait Queue: sealed::Sealed {
     /// Where the launches run.
     fn device(&self) -> &Device;

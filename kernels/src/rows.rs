@@ -153,7 +153,7 @@ pub(crate) fn short(
             Ok([length, count])
         }
         _ => Err(Error::Shape(format!(
-            "{function} takes `{name}` in rows of up to {SHORT} elements, and up to as many of each to `{out}`; their shapes are {shape:?} and {wanted:?}"
+            "{function} takes `{name}` of rank 2 with rows of up to {SHORT} elements, and `{out}` with as many rows, none longer; their shapes are {shape:?} and {wanted:?}"
         ))),
     }
 }

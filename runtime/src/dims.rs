@@ -206,7 +206,7 @@ mod tests {
         );
         assert_eq!(
             solve(&tensors, &[&[2], &[4, 5]]).unwrap_err(),
-            "`a: [M, K]` takes 2 dimensions, and the argument has shape [2]"
+            "`a: [M, K]` has rank 2, and the argument has shape [2]"
         );
     }
 

@@ -9,6 +9,10 @@ use tile_dsl::{
 /// [`f8`](tile_dsl::f8::f8), `i32`, `u32`, `i8`, `u8`, `i64`, `bool`.
 ///
 /// Sealed: the set is what the compiler knows.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element of a buffer",
+    note = "elements are f32, f16, bf16, f8, i32, u32, i8, u8, i64 and bool; `tilewright::prelude` has f16, bf16 and f8"
+)]
 pub trait Element:
     Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static
 {
@@ -25,6 +29,10 @@ pub trait Element:
 }
 
 /// A floating-point [`Element`]: what a kernel's generic parameter `T: Float` ranges over.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no floating-point element",
+    note = "those are f32, f16, bf16 and f8; `tilewright::prelude` has f16, bf16 and f8"
+)]
 pub trait Float: Element + Into<ScalarValue> {
     /// Rounds to nearest, ties to even. What is too large for an `f8` becomes the largest one.
     fn from_f64(x: f64) -> Self;

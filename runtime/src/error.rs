@@ -1,12 +1,12 @@
 //! Everything that can go wrong between a kernel call and its result.
 
 use crate::{geometry::Layout, schedule::AnySchedule, usage::MemoryUse};
-use std::ops::Range;
+use std::{fmt, ops::Range};
 use tile_dsl::{dtype::DType, lower::Promise, program::Variant, schedule::Target};
 
 /// An error of the runtime. The message says what to do; `docs/errors.md` has a card for each. Nothing has been written to any buffer when one of them
 /// is returned, but for [`Error::Cuda`] during a launch.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A slice does not fill the tensor made from it.
@@ -324,7 +324,7 @@ pub enum Error {
     /// A tensor has another rank than its parameter.
     ///
     /// What to do: pass a tensor with as many dimensions as are declared.
-    #[error("`{name}: {declared}` takes {} dimensions, and the argument has shape {shape:?}", .rank)]
+    #[error("`{name}: {declared}` has rank {}, and the argument has shape {shape:?}", .rank)]
     Rank {
         /// Parameter.
         name: String,
@@ -527,6 +527,13 @@ impl Error {
                 what: format!("schedule `{schedule}` needs an element type, one of {}", list(admitted)),
             },
         }
+    }
+}
+
+/// The message: a `main` that returns an error prints it in this form.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

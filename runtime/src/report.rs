@@ -42,8 +42,9 @@ pub struct LaunchReport {
     /// What the simulator found wrong; empty on a GPU, which cannot tell.
     pub findings: Vec<Finding>,
     /// Values in indices that lead beyond the end of their tensor, where the simulator ran: a load there is zero, and a store
-    /// nothing. Of those that follow from row-major arguments of `i32`, axes, dims and scalars alone, and that are the whole entry
-    /// of an index but for a constant. A load is reported also where a `select` leaves it out. Empty on a GPU.
+    /// nothing. Of those that follow from row-major arguments of integers and bools, axes, dims and scalars alone, and that are
+    /// the whole entry of an index but for a constant. A load is reported also where a `select` leaves it out. Empty on a GPU,
+    /// and where an `i64` of an argument is beyond ±2⁵³.
     pub outside: Vec<Outside>,
     /// What the first CTA did on a simulator that records it ([`SimOptions::trace`](crate::SimOptions::trace)).
     pub trace: Option<Trace>,

@@ -282,3 +282,18 @@ fn places_beyond_32_bits_are_told() {
     let told: Vec<String> = report.outside.iter().map(ToString::to_string).collect();
     assert_eq!(told, ["dimension 1 of `x` has 8 points, and `t` is 5000000000 at s = 1"]);
 }
+
+/// A number that is added to a value is a part of the index that is told.
+#[test]
+fn an_index_beyond_the_end_is_told_with_what_is_added() {
+    let device = Device::sim();
+    let table = Buffer::from_slice(&device, &[1.0f32; 4 * 8], &[4, 8]).unwrap();
+    let a = Buffer::from_slice(&device, &[0i64, -1], &[2]).unwrap();
+    let b = Buffer::from_slice(&device, &[2u32, 3], &[2]).unwrap();
+    let c = Buffer::from_slice(&device, &[0i8, 3], &[2]).unwrap();
+    let d = Buffer::from_slice(&device, &[3u8, 0], &[2]).unwrap();
+    let mut y = Buffer::<f32>::poisoned(&device, &[2, 8]).unwrap();
+    let report = k::places(&table, &a, &b, &c, &d, &mut y).schedule(k::places_plain).run().unwrap();
+    let told: Vec<String> = report.outside.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["dimension 0 of `table` has 4 points, and `load(b, [s]) + 1` is 4 at s = 1"]);
+}

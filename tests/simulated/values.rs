@@ -403,7 +403,7 @@ fn mistakes_in_the_arguments_are_told() {
     assert_eq!(embedded(&[0, 1, 4]), [format!("{beyond} 4 at s = 2")]);
     assert_eq!(
         embedded(&[7, 0, 100, 3, 4]),
-        [format!("{beyond} 7 at s = 0, and beyond the end at 2 points more")]
+        [format!("{beyond} 7 at s = 0, and beyond the end at 2 other points")]
     );
 
     let rows = Buffer::from_slice(&device, &[1.0f32; 3 * 8], &[3, 1, 8]).unwrap();

@@ -129,7 +129,7 @@ pub fn promises(nest: &Nest) -> Vec<Promise> {
     let lengths = nest.lengths.iter().map(|(dim, max)| Promise {
         assumption: Assumption(Kind::AtMost { extent: Extent::dim(dim), max: (*max).into() }),
         directive: format!("fits({dim} <= {max})"),
-        reason: "keeps all of it on chip",
+        reason: "keeps a whole dimension on chip",
         extent: Extent::dim(dim),
     });
     bounds.chain(lengths).chain(multiples).collect()

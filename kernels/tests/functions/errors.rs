@@ -30,7 +30,7 @@ fn shapes_that_disagree() {
     says(linear(s, &x, &zeros(&[5, 3]), Some(&w), &mut zeros(&[2, 5])), &["`bias", "[4]"]);
     let ids = Buffer::<i32>::zeros(&DEVICE, &[2]).unwrap();
     says(embedding(s, &ids, &x, &mut zeros(&[2, 4])), &["`y", "[2, 4]"]);
-    says(embedding(s, &ids, &w, &mut zeros(&[2, 4])), &["`table", "2 dimensions"]);
+    says(embedding(s, &ids, &w, &mut zeros(&[2, 4])), &["`table", "rank 2"]);
     says(rope(s, &ids, &x, &x, &mut zeros(&[2, 1, 5])), &["pairs of elements", "[2, 1, 5]"]);
     says(rope(s, &ids, &x, &x, &mut zeros(&[2, 6])), &["[2, 6]"]);
 }
@@ -58,6 +58,8 @@ fn experts_that_do_not_fit() {
     says(to(&[2, 3], &[3, 2]), &["[2, 3]", "[3, 2]"]);
     says(route(s, &zeros(&[2, 3]), true, &mut numbers(&[2, 2]), &mut zeros(&[2, 1])), &["`gate", "[2, 1]"]);
     says(top_k(s, &zeros(&[1, 300]), &mut zeros(&[1, 1]), &mut numbers(&[1, 1])), &["top_k", "[1, 300]"]);
+    let batched = top_k(s, &zeros(&[1, 2, 8]), &mut zeros(&[1, 2, 3]), &mut numbers(&[1, 2, 3]));
+    says(batched, &["`x` of rank 2", "[1, 2, 8]"]);
     let blocks = |tokens, slots, experts, rows| Blocks::uninit(&DEVICE, [tokens, slots], experts, rows);
     says(blocks(4, 2, 3, 0).map(|_| ()), &["at least one row"]);
     let of = |experts, mut blocks: Blocks| expert_blocks(s, &numbers(&[4, 2]), experts, &mut blocks);

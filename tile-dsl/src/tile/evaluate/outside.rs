@@ -42,7 +42,8 @@ impl fmt::Display for Outside {
             write!(f, " at {}", at.join(", "))?;
         }
         if *count > 1 {
-            write!(f, ", and beyond the end at {} points more", count - 1)?;
+            let (more, s) = (count - 1, if *count == 2 { "" } else { "s" });
+            write!(f, ", and beyond the end at {more} other point{s}")?;
         }
         Ok(())
     }
@@ -92,7 +93,11 @@ impl Search<'_> {
         let info = &kernel.tensors[usize::from(tensor.0)];
         for (dim, (entry, extent)) in index.iter().zip(&info.dims).enumerate() {
             let (Some(value), true) = (&entry.value, entry.affine.terms.is_empty()) else { continue };
-            let text = kernel.show(value).to_string();
+            let mut text = kernel.show(value).to_string();
+            let added = entry.affine.constant;
+            if added != 0 {
+                text += &format!(" {} {}", if added < 0 { '-' } else { '+' }, added.unsigned_abs());
+            }
             if self.found.iter().any(|o| (&o.tensor, o.dim, &o.entry) == (&info.name, dim, &text)) {
                 continue;
             }
@@ -102,7 +107,7 @@ impl Search<'_> {
             };
             let Some(extent) = extent.eval(&self.machine.inputs.dims) else { continue };
             // Where nothing is stored, the index leads nowhere.
-            let constant = entry.affine.constant as i32;
+            let constant = added as i32;
             let places = places.zip(&stored, 0, |at, stored| match Exact::holds(stored) {
                 true if f64::from(at as i32) == at => i64::from((at as i32).wrapping_add(constant)),
                 true => at as i64,

@@ -421,10 +421,14 @@ impl Checker<'_> {
                     "the index of dimension {position} of `{name}` reaches {largest}, but its extent is {dim}"
                 )
             };
+            let extent = match form.terms.is_empty() && !least_is_negative {
+                true => format!("as a number, {} or more", form.constant + 1),
+                false => "accordingly, such as `{N + 2}`".into(),
+            };
             self.error(
-                Diagnostic::new(span, message)
-                    .note(t.span, format!("`{name}` is declared here"))
-                    .remark("a store stays inside its tensor for all sizes: declare the extent accordingly, such as `{N + 2}`"),
+                Diagnostic::new(span, message).note(t.span, format!("`{name}` is declared here")).remark(
+                    format!("a store stays inside its tensor for all sizes: declare the extent {extent}"),
+                ),
             );
         }
     }

@@ -318,9 +318,11 @@ impl Reader<'_> {
                 "`unique` is a promise about where a store goes",
                 "the form is `store(y, [unique(v), d], value)`",
             ),
-            (None, name, _) if super::kernel::stores(name) => {
-                self.fail(expr, format!("`{name}` has no value"), "write it as a statement of its own")
-            }
+            (None, name, _) if super::kernel::stores(name) => self.fail(
+                expr,
+                format!("`{name}` has no value"),
+                "write it as a statement of its own; what the tensor held before is not given",
+            ),
             (None, "program_tile" | "whole" | "tiles", _) => self.fail(
                 expr,
                 format!("`{name}` binds an axis and is not a value"),
@@ -511,7 +513,7 @@ fn functions() -> String {
     let of_elements = UnOp::ALL.iter().filter(|op| op.row().usage.is_some()).map(|op| op.name());
     let names: Vec<&str> = of_elements.collect();
     format!(
-        "functions are load, store, dot, zeros, full, select, sum, max, min, argmax, argmin, {}, and the method cast",
+        "functions are load, store, atomic_add, atomic_max, atomic_min, dot, zeros, full, select, sum, max, min, argmax, argmin, {}, and the method cast",
         names.join(", ")
     )
 }
