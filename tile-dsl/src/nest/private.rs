@@ -67,7 +67,8 @@ impl Nest {
         let of_axis = || self.bounds.iter().find(axis).map(|(_, most)| i64::from(*most));
         let of_dims = || {
             let most = |(dim, c): (&String, &i64)| {
-                (*c >= 0).then(|| Some(c.checked_mul((*self.lengths.get(dim)?).into())?))?
+                let most = i64::from(*self.lengths.get(dim)?);
+                if *c >= 0 { c.checked_mul(most) } else { None }
             };
             extent.dims.iter().map(most).try_fold(extent.constant, |sum, most| sum.checked_add(most?))
         };

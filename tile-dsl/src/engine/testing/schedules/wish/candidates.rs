@@ -246,7 +246,7 @@ impl Generator<'_> {
                 continue;
             }
             for _ in 0..6 {
-                let at = self.wild_digit();
+                let digit = self.wild_digit();
                 let (via, vector) = *self.random.pick(&[
                     (Via::Tma, None),
                     (Via::Tma, None),
@@ -255,13 +255,12 @@ impl Generator<'_> {
                     (Via::Plain, None),
                 ]);
                 let (buffer, transposed) = (buffer.clone(), self.chance(10));
-                let at = Some(at);
                 if via == Via::Tma && self.schedule.target.sm < Target::CLUSTERS.sm {
                     self.schedule.target = Target::CLUSTERS;
                 }
                 let kind = directive::Stage {
                     buffer,
-                    at: at.clone(),
+                    at: Some(digit.clone()),
                     space: Space::Shared,
                     transposed,
                     via,
@@ -269,7 +268,6 @@ impl Generator<'_> {
                 };
                 if self.propose(kind) {
                     let stages = 1 + self.random.below(4) as u32;
-                    let digit = at.unwrap_or_default();
                     self.propose(directive::Pipeline { digit, stages });
                     break;
                 }
