@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// Adds to h[b] how often b occurs in x. Numbers that are no place in h are left out.
+/// Adds to `h[b]` how often b occurs in x. Numbers that are no place in h are left out.
 #[tile_kernel]
 pub fn histogram(x: &Tensor<i32, N>, h: &mut Tensor<i32, B>) {
     let i = program_tile(N);
