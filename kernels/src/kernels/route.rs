@@ -60,17 +60,7 @@ schedule! {
 
 schedule! {
     /// A row a warp: each lane counts what is before its elements. Rows of up to 64.
-    pub route_lanes for route<f32 | f16 | bf16> {
-        fits(E <= 64);
-        tile(s = 4);
-        split(e -> eo, el: 32);
-        split(f -> fo, fi: 8);
-        fuse(b at f);
-        reorder(fo, fi, eo in rank);
-        reduce(p.max, total: lane);
-        bind(s -> warp.x, el -> lane.x);
-        unroll(fi);
-    }
+    pub route_lanes for route<f32 | f16 | bf16> = top_lanes { reduce(p.max, total: lane); }
     /// Rows of up to 256.
     pub route_long = route_lanes {
         fits(E <= 256);

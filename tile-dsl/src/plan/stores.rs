@@ -155,7 +155,7 @@ impl Stores {
         self.0.iter().filter(move |store| nest.access(store.access).tensor == tensor)
     }
 
-    /// The one store of a tensor that is collected.
+    /// The one store of a tensor that is collected, or that combines with a private tile.
     pub fn collected<'s>(&'s self, nest: &'s Nest, tensor: TensorId) -> Option<&'s Store> {
         self.of_tensor(nest, tensor).last()
     }

@@ -53,9 +53,6 @@ pub(crate) fn by_forms(nest: &Nest, access: AccessId) -> Result<(), Failure> {
 pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
     let (name, info) = (request.buffer, nest.tensor(tensor));
     let (stores, read) = accesses(nest, tensor);
-    if stores.iter().any(|access| nest.access(*access).combines.is_some()) {
-        return super::private::apply(nest, request, (tensor, &stores));
-    }
     let plain = || {
         Edit::instead([
             Request { at: None, via: Via::Tma, transposed: false, vector: None, ..*request }.kind()

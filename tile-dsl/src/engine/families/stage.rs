@@ -180,9 +180,14 @@ fn stage_tensor(
 ) -> Result<(Nest, Proof), Failure> {
     let name = request.buffer;
     let info = nest.tensor(tensor);
-    let combined = || nest.accesses.iter().any(|a| a.tensor == tensor && a.combines.is_some());
-    if info.mutable && follows.is_none() && (request.at.is_none() || combined()) {
-        return super::output::apply(nest, request, tensor);
+    if info.mutable && follows.is_none() {
+        let (stores, _) = super::output::accesses(nest, tensor);
+        if stores.iter().any(|access| nest.access(*access).combines.is_some()) {
+            return super::private::apply(nest, request, (tensor, &stores));
+        }
+        if request.at.is_none() {
+            return super::output::apply(nest, request, tensor);
+        }
     }
     if info.mutable && enforced("stage: not written") {
         let text = format!("`{name}` is stored to by the kernel: a copy of it would go stale");
