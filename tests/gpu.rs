@@ -179,7 +179,12 @@ fn functions_are_as_accurate_as_documented() {
         ("reciprocal", |x| 1.0 / x, 0.5),
     ];
     for ((name, function, limit), y) in exact.into_iter().zip(&y) {
-        let errors = x.iter().zip(y.to_vec().unwrap()).map(|(&x, y)| (ulps(y, function(x.into())), x, y));
+        // Powers of two that are subnormal are 0.
+        let flushed =
+            |x: f32, y: f32| name == "exp2" && y == 0.0 && function(x.into()) < f32::MIN_POSITIVE.into();
+        let off =
+            |(&x, y): (&f32, f32)| (if flushed(x, y) { 0.0 } else { ulps(y, function(x.into())) }, x, y);
+        let errors = x.iter().zip(y.to_vec().unwrap()).map(off);
         let (error, x, y) = errors.fold((0.0, 0.0, 0.0), |worst, e| if e.0 > worst.0 { e } else { worst });
         println!("{name}: {error} ulp at {x:e}");
         assert!(error <= limit, "{name}({x:e}) = {y:e}: {error} ulp");

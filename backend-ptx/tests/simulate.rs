@@ -211,13 +211,14 @@ fn functions_are_accurate() {
         let mut worst = (0.0, 0.0);
         for (&x, &y) in x.iter().zip(&y) {
             let error = ulps(y, function(x.into()));
+            let flushed = y == 0.0 && function(x.into()).abs() < real.least;
             assert!(
-                error <= limit,
+                error <= limit || flushed,
                 "{}({x:e}) = {y:e}, {} is exact: {error} ulp",
                 op.name(),
                 function(x.into())
             );
-            if error > worst.0 {
+            if error > worst.0 && !flushed {
                 worst = (error, x);
             }
         }

@@ -21,7 +21,7 @@ use std::{
 };
 use tile_dsl::{
     dtype::DType,
-    kernel::{Async, Expr, Kernel, Mem, Param, Stmt, Var, print},
+    kernel::{Async, Expr, Kernel, Mem, Param, Rows, Stmt, Var, print},
     op::{BinOp, CmpOp},
 };
 use value::{Lanes, Value};
@@ -323,7 +323,8 @@ impl<'a> Walk<'a, '_> {
                 self.leave_out(tensor, BOXES);
             }
             Stmt::Async(Async::Multiply { a, b, .. }) => {
-                for tile in [a, b] {
+                let first = if let Rows::Shared(tile) = a { Some(tile) } else { None };
+                for tile in first.into_iter().chain([b]) {
                     let name = &self.kernel.shared[tile.shared as usize].name;
                     self.leave_out(name, OPERANDS);
                 }

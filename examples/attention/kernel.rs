@@ -90,5 +90,40 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Hopper: both products by asynchronous MMA. Two warpgroups have 64 queries each; their weights are the first operand of the second
+    /// product, in registers.
+    pub wgmma on sm_90a for attention<f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 128, j = 128);
+        split(i -> iw, im: 64);
+        tensor_core(s.dot: wgmma(64, 128));
+        tensor_core(acc: wgmma(64, 128));
+        stage(q at i: shared, tma);
+        stage(k, v at j: shared, tma);
+        swizzle(q: 128, k: 128, v: 128);
+        pipeline(j, 2);
+        issue(s.dot: overwrite);
+        unroll(d.atom in s.dot);
+        bind(iw -> warpgroup.x);
+        vectorize(e.pair in o);
+    }
+    /// A third warpgroup copies, and gives its registers to the two that multiply.
+    pub wgmma_producer = wgmma {
+        produce(j: warpgroup);
+        registers(24, 240);
+    }
+    /// A CTA takes tile after tile: keys of the next one are copied while the last one ends.
+    pub wgmma_persistent = wgmma_producer {
+        persistent(1);
+    }
+    /// Heads of up to 64.
+    pub wgmma_narrow = wgmma_producer {
+        fits(D <= 64);
+        tensor_core(acc: wgmma(64, 64));
+    }
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, wide, mma, mma_narrow];
+pub const SCHEDULES: &[&dyn AnySchedule] =
+    schedules![naive, lanes, wide, mma, mma_narrow, wgmma, wgmma_producer, wgmma_persistent, wgmma_narrow];

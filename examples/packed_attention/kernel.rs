@@ -48,5 +48,12 @@ schedule! {
     }
 }
 
+schedule! {
+    /// By asynchronous MMA, with a producer.
+    pub wgmma on sm_90a for packed<f16 | bf16> = attention::wgmma_narrow {}
+    /// Heads of up to 128.
+    pub wgmma_wide on sm_90a for packed<f16 | bf16> = attention::wgmma_producer {}
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma, mma_wide];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma, mma_wide, wgmma, wgmma_wide];

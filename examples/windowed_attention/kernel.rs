@@ -49,5 +49,12 @@ schedule! {
     }
 }
 
+schedule! {
+    /// By asynchronous MMA, with a producer. Where the window is the sequence, the last queries see the most keys, and come first.
+    pub wgmma on sm_90a for windowed<f16 | bf16> = attention::wgmma_narrow { order(reversed); }
+    /// Heads of up to 128.
+    pub wgmma_wide on sm_90a for windowed<f16 | bf16> = attention::wgmma_producer { order(reversed); }
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma, mma_wide];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma, mma_wide, wgmma, wgmma_wide];

@@ -5,7 +5,7 @@
 //! Tensors are larger than a GPU's L2 cache, where nothing else is said.
 //! Without a GPU each function runs once, at small sizes, on the simulator; no time is taken.
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use tile_bench::{Rounds, figures::tflops, stats::median, table::aligned};
@@ -326,11 +326,18 @@ fn products<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     Ok(())
 }
 
-/// Integers that are counted.
+/// Integers that are counted: into bins that a CTA's memory holds, and into many. They are random, so that some meet.
 fn integers(bench: &mut Bench) -> Result<(), Error> {
-    let [n, b] = bench.size([1 << 26, 1 << 16], [100, 9]);
-    let (x, mut h) = (bench.integers(n, |i| i * 7919 % b)?, bench.empty::<i32>(&[b])?);
-    bench.time::<i32>("histogram", &[n, b], Work::bytes(4 * n), |on| kernels::histogram(on, &x, &mut h))
+    let few = bench.size([1 << 28, 256], [1000, 256]);
+    let some = bench.size([1 << 26, 1 << 12], [1000, 1 << 12]);
+    let many = bench.size([1 << 26, 1 << 16], [100, 9000]);
+    for size @ [n, b] in [few, some, many] {
+        let mut rng = ChaCha8Rng::seed_from_u64(b as u64);
+        let drawn: Vec<usize> = (0..n.min(1 << 20)).map(|_| rng.random_range(0..b)).collect();
+        let (x, mut h) = (bench.integers(n, |i| drawn[i % drawn.len()])?, bench.empty::<i32>(&[b])?);
+        bench.time::<i32>("histogram", &size, Work::bytes(4 * n), |on| kernels::histogram(on, &x, &mut h))?;
+    }
+    Ok(())
 }
 
 fn all<T: Float>(bench: &mut Bench) -> Result<(), Error> {

@@ -11,6 +11,7 @@
 //! | one query and more than 256 keys: parts of the keys | a head of keys alone would be one CTA |
 //! | few rows of more than 8191 logits: parts of the rows | a row alone would be one CTA |
 //! | blocks of experts of 16, 64 or 128 rows: by the slots of an expert | larger blocks read less of the weights, and leave more rows empty |
+//! | experts of 256 slots and more: rows are copied into their blocks first | tensor maps have boxes of neighbours, and are faster than single rows |
 //! | a cache in pages: a part a multiprocessor | more parts have more to join |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
@@ -47,6 +48,17 @@ const MULTIPROCESSORS: usize = 132;
 const SHORT: usize = 64;
 /// Rows of embeddings from which on four of them a CTA keep the multiprocessors busy.
 const MANY_ROWS: usize = 1024;
+
+/// Slots of an expert from which on its products take longer than a copy of their rows.
+const MANY_SLOTS: usize = 256;
+
+/// Tiles of a gate and its product up to which it is faster to collect one before it is stored.
+const FEW_TILES: usize = 1024;
+/// Queries from which on a warpgroup has enough of them.
+const SOME_QUERIES: usize = 64;
+
+/// Columns below which 16 CTAs for a tile of them leave most multiprocessors idle.
+const FEW_COLUMNS: usize = 2048;
 
 /// Whether elements have 16 bits.
 fn half(dtype: DType) -> bool {
@@ -87,13 +99,13 @@ pub fn kv_append(dtype: DType) -> Chosen {
 }
 
 /// For [`crate::rms_norm`]: rows of so many elements.
-pub fn rms_norm(length: usize) -> Chosen {
-    by_length(length, &norm::rms_warp, &norm::rms_cta, &norm::rms_long)
+pub fn rms_norm(dtype: DType, length: usize) -> Chosen {
+    by_length(length, &norm::rms_warp, wide(dtype, &norm::rms_cta, &norm::rms_cta_8), &norm::rms_long)
 }
 
 /// For [`crate::layer_norm`]: rows of so many elements.
-pub fn layer_norm(length: usize) -> Chosen {
-    by_length(length, &norm::layer_warp, &norm::layer_cta, &norm::layer_long)
+pub fn layer_norm(dtype: DType, length: usize) -> Chosen {
+    by_length(length, &norm::layer_warp, wide(dtype, &norm::layer_cta, &norm::layer_cta_8), &norm::layer_long)
 }
 
 /// For [`crate::softmax`]: rows of so many elements.
@@ -141,9 +153,12 @@ pub fn transpose(dtype: DType) -> Chosen {
     wide(dtype, &columns::turned_4, &columns::turned_8)
 }
 
-/// For [`crate::column_sum`].
-pub fn column_sum(dtype: DType) -> Chosen {
-    wide(dtype, &columns::columns_4, &columns::columns_8)
+/// For [`crate::column_sum`]: so many columns.
+pub fn column_sum(dtype: DType, columns: usize) -> Chosen {
+    match columns {
+        0..FEW_COLUMNS => wide(dtype, &columns::columns_4, &columns::columns_8_few),
+        _ => wide(dtype, &columns::columns_4, &columns::columns_8),
+    }
 }
 
 /// For [`crate::cross_entropy`].
@@ -202,6 +217,21 @@ pub fn expert_blocks(device: &Device) -> [Chosen; 4] {
         behind(device, &blocks::empty_lanes, &blocks::empty_lanes_early),
         behind(device, &blocks::fill_threads, &blocks::fill_threads_early),
     ]
+}
+
+/// Whether [`crate::experts`] copies rows into their blocks first, so that the product has them by tensor maps, and then by which schedule
+/// it multiplies: so many slots to so many experts, blocks of so many rows, of K elements times N columns.
+pub fn experts_in_blocks(
+    device: &Device,
+    dtype: DType,
+    [slots, experts, rows]: [usize; 3],
+    [k, n]: [usize; 2],
+) -> Option<Chosen> {
+    let hopper = device.sm().is_none_or(|sm| sm == 90);
+    // A tensor map takes rows of whole 16 bytes; others would be copied first.
+    let mapped = k.is_multiple_of(8) && n.is_multiple_of(8);
+    let many = slots >= experts.saturating_mul(MANY_SLOTS);
+    (half(dtype) && hopper && mapped && many && rows.is_multiple_of(128)).then_some(&experts::in_blocks)
 }
 
 /// For [`crate::experts`]: blocks of so many rows. The first is for the products, the second for the sums.
@@ -340,15 +370,25 @@ pub fn linear_add(device: &Device, dtype: DType, size: [usize; 3]) -> Chosen {
     }
 }
 
+/// For [`crate::norm_swiglu`] of many rows, where one launch makes both products: rows of x and of a weight, and their length.
+pub fn swiglu_products(device: &Device, dtype: DType, size: [usize; 3]) -> Option<Chosen> {
+    match product(device, dtype, size) {
+        Product::Wgmma if size[0].div_ceil(128) * size[1].div_ceil(128) > FEW_TILES => {
+            Some(&fused::swiglu_wgmma_many)
+        }
+        Product::Wgmma => Some(&fused::swiglu_wgmma),
+        _ => None,
+    }
+}
+
 /// For [`crate::norm_swiglu`] of more rows: rows of x and of a weight, and their length.
 pub fn linear_gated(device: &Device, dtype: DType, size: [usize; 3]) -> Chosen {
     match product(device, dtype, size) {
         Product::TiledSplit => &fused::gated_tiled_split,
         Product::Flat => &fused::gated_mma_flat,
-        Product::Wgmma => &fused::gated_wgmma,
         Product::Mma => &fused::gated_mma,
-        // Few rows have the norm in one launch with both products.
-        Product::Tiled | Product::Row | Product::Rows => {
+        // Few rows have the norm in one launch with both products, and by `wgmma` both products are one launch.
+        Product::Wgmma | Product::Tiled | Product::Row | Product::Rows => {
             wide(dtype, &fused::gated_tiled, &fused::gated_mma_flat)
         }
     }
@@ -364,10 +404,17 @@ pub fn merge_heads(dtype: DType) -> Chosen {
     wide(dtype, &heads::merge_4, &heads::merge_8)
 }
 
-/// For [`crate::attention`]: heads of so many elements. The first is for attention to all keys, the second for the causal one.
-pub fn attention(dtype: DType, head: usize) -> [Chosen; 2] {
+/// For [`crate::attention`]: so many queries, heads of so many elements. The first is for attention to all keys, the second for the causal
+/// one.
+pub fn attention(device: &Device, dtype: DType, queries: usize, head: usize) -> [Chosen; 2] {
+    // A tensor map takes rows of whole 16 bytes; others would be copied first.
+    let hopper = device.sm().is_none_or(|sm| sm == 90) && head.is_multiple_of(8);
     match (half(dtype), head) {
         (false, _) => [&attention::lanes, &attention::causal_lanes],
+        (true, 0..=64) if hopper && queries >= SOME_QUERIES => {
+            [&attention::wgmma_narrow, &attention::causal_wgmma_narrow]
+        }
+        (true, _) if hopper && queries >= SOME_QUERIES => [&attention::wgmma, &attention::causal_wgmma],
         (true, 0..=64) => [&attention::mma_narrow, &attention::causal_narrow],
         (true, _) => [&attention::mma, &attention::causal_mma],
     }

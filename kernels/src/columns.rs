@@ -42,5 +42,6 @@ pub fn transpose<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<T>) ->
 /// # }
 /// ```
 pub fn column_sum<T: Float>(on: &impl Queue, x: &Buffer<T>, y: &mut Buffer<f32>) -> Result<(), Error> {
-    enqueue(columns::column_sum(x, y), choose::column_sum(T::DTYPE), on)
+    let schedule = choose::column_sum(T::DTYPE, y.shape().iter().product());
+    enqueue(columns::column_sum(x, y), schedule, on)
 }

@@ -169,6 +169,7 @@ pub fn expert_blocks(
 /// Rows of a block are gathered and multiplied by the matrix of their expert; a second launch adds up the rows of each token.
 /// A block without an expert computes nothing.
 /// Scratch has a number in `f32` for each row of the blocks and each column.
+/// With many slots an expert it has each row of x once more for each block that it stands in: `f16` and `bf16` on Hopper.
 /// Tensor cores multiply `f16` and `bf16`.
 ///
 /// | Tensor | Shape | Elements |
@@ -200,7 +201,7 @@ pub fn experts<T: Float>(
     blocks: &Blocks,
     y: &mut Buffer<T>,
 ) -> Result<(), Error> {
-    let (&[_, _, n], &[z, r]) = (w.shape(), blocks.token.shape()) else {
+    let (&[e, _, n], &[z, r]) = (w.shape(), blocks.token.shape()) else {
         return Err(Error::Shape(format!(
             "`w` of experts has experts, rows and columns, and its shape is {:?}; `token` has blocks and rows, and its shape is {:?}",
             w.shape(),
@@ -209,7 +210,20 @@ pub fn experts<T: Float>(
     };
     let mut row = Buffer::<f32>::uninit(on.device(), &[z, r, 1, n])?;
     let [first, second] = choose::experts(on.device(), T::DTYPE, r);
-    enqueue(kernels::experts::expert_rows(x, w, &blocks.token, &blocks.expert, &mut row), first, on)?;
+    let (k, slots) = (x.shape().last().copied().unwrap_or(0), gate.shape().iter().product());
+    match choose::experts_in_blocks(on.device(), T::DTYPE, [slots, e, r], [k, n]) {
+        Some(in_blocks) => {
+            let mut own = Buffer::<T>::uninit(on.device(), &[z * r, k])?;
+            let token = blocks.token.reshaped(&[z * r])?;
+            let rows = choose::embedding(on.device(), T::DTYPE, z * r);
+            enqueue(kernels::embedding::embedding(&token, x, &mut own), rows, on)?;
+            let own = own.reshaped(&[z, r, k])?;
+            enqueue(kernels::experts::block_rows(&own, w, &blocks.expert, &mut row), in_blocks, on)?;
+        }
+        None => {
+            enqueue(kernels::experts::expert_rows(x, w, &blocks.token, &blocks.expert, &mut row), first, on)?
+        }
+    }
     let row = row.reshaped(&[z * r, n])?;
     enqueue(kernels::experts::expert_sums(&row, &blocks.place, gate, y), second, on)
 }

@@ -91,6 +91,9 @@ pub fn norm_swiglu<T: Float>(
         None => {
             let mut z = Buffer::uninit(on.device(), &[m, k])?;
             rms_norm(on, &x, gain, eps, &mut z)?;
+            if let Some(both) = choose::swiglu_products(on.device(), T::DTYPE, [m, n, k]) {
+                return enqueue(fused::swiglu_products(&z, gate, up, &mut y), both, on);
+            }
             linear(on, &z, gate, None, &mut y)?;
             let schedule = choose::linear_gated(on.device(), T::DTYPE, [m, n, k]);
             enqueue(fused::linear_gated(&z, up, &mut y), schedule, on)

@@ -35,7 +35,7 @@ pub fn rms_norm<T: Float>(
 ) -> Result<(), Error> {
     let shape = rows([Form::of("x", x), Form::of("y", y)])?;
     let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
-    enqueue(kernels::norm::rms_norm(&x, weight, &mut y, eps), choose::rms_norm(shape[1]), on)
+    enqueue(kernels::norm::rms_norm(&x, weight, &mut y, eps), choose::rms_norm(T::DTYPE, shape[1]), on)
 }
 
 /// Layer normalisation: `y = (x − mean) / sqrt(variance + eps) · weight + bias`, for each row.
@@ -69,7 +69,7 @@ pub fn layer_norm<T: Float>(
     let shape = rows([Form::of("x", x), Form::of("y", y)])?;
     let (x, mut y) = (seen(x, &shape)?, seen_mut(y, &shape)?);
     let launch = kernels::norm::layer_norm(&x, weight, bias, &mut y, eps);
-    enqueue(launch, choose::layer_norm(shape[1]), on)
+    enqueue(launch, choose::layer_norm(T::DTYPE, shape[1]), on)
 }
 
 /// Softmax of each row: `y = exp(x − max) / sum(exp(x − max))`.

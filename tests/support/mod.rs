@@ -125,7 +125,7 @@ impl Case {
     /// wrong.
     pub fn check_simulator<K: Kernel>(&self, schedule: &dyn AnySchedule) {
         for variant in [Variant::Exact, Variant::Aligned, Variant::General] {
-            self.check_variant::<K>(schedule, variant);
+            self.check_variant::<K>(schedule, variant, &Device::sim());
         }
     }
 
@@ -169,8 +169,14 @@ impl Case {
         variants.len()
     }
 
-    fn check_variant<K: Kernel>(&self, schedule: &dyn AnySchedule, variant: Variant) {
-        let Some((report, buffers)) = self.launch::<K>(schedule, variant) else { return };
+    /// The simulator of a device, which decides in which order warps run, agrees with the reference.
+    #[allow(dead_code)] // each test uses its part
+    pub fn check_on<K: Kernel>(&self, schedule: &dyn AnySchedule, device: &Device) {
+        self.check_variant::<K>(schedule, Variant::General, device);
+    }
+
+    fn check_variant<K: Kernel>(&self, schedule: &dyn AnySchedule, variant: Variant, device: &Device) {
+        let Some((report, buffers)) = self.launch_on::<K>(schedule, variant, device) else { return };
         assert!(
             report.findings.is_empty(),
             "{} under {}, {variant}: {:?}",
@@ -187,19 +193,28 @@ impl Case {
     }
 
     /// Runs a variant on the simulator: the report, and the tensors. `None` where its assumptions do not hold.
+    #[allow(dead_code)] // each test uses its part
     pub fn launch<K: Kernel>(
         &self,
         schedule: &dyn AnySchedule,
         variant: Variant,
     ) -> Option<(LaunchReport, Vec<Box<dyn AnyBuffer>>)> {
+        self.launch_on::<K>(schedule, variant, &Device::sim())
+    }
+
+    fn launch_on<K: Kernel>(
+        &self,
+        schedule: &dyn AnySchedule,
+        variant: Variant,
+        device: &Device,
+    ) -> Option<(LaunchReport, Vec<Box<dyn AnyBuffer>>)> {
         let program = self.program(schedule);
-        let device = Device::sim();
         let mut buffers: Vec<Box<dyn AnyBuffer>> = Vec::new();
         for (t, tensor) in self.kernel.tensors.iter().enumerate() {
             let column_major = program.nest.column_major.iter().any(|id| usize::from(id.0) == t);
             let layout = if column_major { Layout::ColumnMajor } else { Layout::RowMajor };
             let elements = &self.inputs.tensors[&tensor.name];
-            buffers.push(buffer(&device, elements, &self.shapes[&tensor.name], layout).expect("small"));
+            buffers.push(buffer(device, elements, &self.shapes[&tensor.name], layout).expect("small"));
         }
         let names: Vec<&'static str> = self.kernel.tensors.iter().map(|t| &*t.name.clone().leak()).collect();
         let mut args = LaunchArgs::new(K::NAME, self.dtype);

@@ -34,7 +34,7 @@ use crate::{
     index::Extent,
     machine::{Evict, Target},
 };
-pub use asynchronous::{Async, Role, Tile};
+pub use asynchronous::{Async, Role, Rows, Tile};
 pub use expr::Expr;
 pub use interface::Interface;
 use serde::{Deserialize, Serialize};

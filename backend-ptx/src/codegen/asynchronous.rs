@@ -4,8 +4,8 @@ use super::{Codegen, Result, malformed};
 use inkwell::{
     AddressSpace, IntPredicate,
     attributes::{Attribute, AttributeLoc},
-    types::BasicMetadataTypeEnum,
-    values::{BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, IntValue, PointerValue},
+    types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum},
+    values::{BasicMetadataValueEnum, CallSiteValue, IntValue, PointerValue},
 };
 use tile_dsl::{
     dtype::DType,
@@ -78,7 +78,7 @@ impl<'c> Codegen<'c, '_> {
                 Ok(())
             }
             Async::Multiply { atom, frag, slots, a, b, overwrites } => {
-                self.multiply(*atom, (*frag, slots), [a, b], overwrites.as_ref())
+                self.multiply(*atom, (*frag, slots), (a, b), overwrites.as_ref())
             }
             Async::Fence { results } => self.thread_through("wgmma.fence.sync.aligned;", results),
             Async::Commit => {
@@ -134,7 +134,7 @@ impl<'c> Codegen<'c, '_> {
                 "{\n\t.reg .b64 state;\n\t@$1 mbarrier.arrive.release.cta.shared::cta.b64 state, [$0];\n\t}"
             }
         };
-        self.assembler(text, "r,b,~{memory}".into(), 0, &[at.into(), some.into()])?;
+        self.assembler(text, "r,b,~{memory}".into(), &[], &[at.into(), some.into()])?;
         Ok(())
     }
 
@@ -329,10 +329,9 @@ impl<'c> Codegen<'c, '_> {
         &self,
         text: &str,
         constraints: String,
-        results: usize,
+        results: &[BasicTypeEnum<'c>],
         args: &[BasicMetadataValueEnum<'c>],
     ) -> Result<CallSiteValue<'c>> {
-        let float = self.context.f32_type();
         let types: Vec<BasicMetadataTypeEnum<'c>> = args
             .iter()
             .map(|a| match a {
@@ -342,9 +341,9 @@ impl<'c> Codegen<'c, '_> {
             })
             .collect::<Result<_>>()?;
         let ty = match results {
-            0 => self.context.void_type().fn_type(&types, false),
-            1 => float.fn_type(&types, false),
-            n => self.context.struct_type(&vec![float.into(); n], false).fn_type(&types, false),
+            [] => self.context.void_type().fn_type(&types, false),
+            [one] => one.fn_type(&types, false),
+            all => self.context.struct_type(all, false).fn_type(&types, false),
         };
         let asm = self.context.create_inline_asm(ty, text.into(), constraints, true, false, None, false);
         let call = self.builder.build_indirect_call(ty, asm, args, "")?;
@@ -353,37 +352,5 @@ impl<'c> Codegen<'c, '_> {
             call.add_attribute(AttributeLoc::Function, self.context.create_enum_attribute(kind, 0));
         }
         Ok(call)
-    }
-
-    /// Runs assembler text that stands between what was done to some slots and what will be.
-    fn thread_through(&mut self, text: &str, results: &[(u32, Vec<u32>)]) -> Result<()> {
-        let mut pointers = Vec::new();
-        for (frag, slots) in results {
-            for slot in slots {
-                pointers.push(self.frag_slot(*frag, *slot)?.0);
-            }
-        }
-        let mut args = Vec::new();
-        for pointer in &pointers {
-            args.push(self.builder.build_load(self.context.f32_type(), *pointer, "")?.into());
-        }
-        let mut constraints: Vec<String> = vec!["=f".into(); pointers.len()];
-        constraints.extend((0..pointers.len()).map(|n| n.to_string()));
-        constraints.push("~{memory}".into());
-        let call = self.assembler(text, constraints.join(","), pointers.len(), &args)?;
-        self.store_results(call, &pointers)
-    }
-
-    /// Puts what assembler text returns into slots.
-    pub(super) fn store_results(&self, call: CallSiteValue<'c>, pointers: &[PointerValue<'c>]) -> Result<()> {
-        let Some(all) = call.try_as_basic_value().basic() else { return Ok(()) };
-        for (n, pointer) in (0u32..).zip(pointers) {
-            let value = match all {
-                BasicValueEnum::StructValue(all) => self.builder.build_extract_value(all, n, "")?,
-                single => single,
-            };
-            self.builder.build_store(*pointer, value)?;
-        }
-        Ok(())
     }
 }

@@ -88,7 +88,7 @@ impl<'c> Codegen<'c, '_> {
             // As text: LLVM takes its own functions for these for ones that leave memory alone.
             Stmt::GridDependency => {
                 let text = "griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;";
-                self.assembler(text, "~{memory}".into(), 0, &[])?;
+                self.assembler(text, "~{memory}".into(), &[], &[])?;
                 Ok(())
             }
             Stmt::Problem { dst, tile } => self.problem(*dst, tile),

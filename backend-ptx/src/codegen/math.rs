@@ -113,7 +113,7 @@ impl Machine for Instructions<'_, '_, '_> {
             Function::Min => "llvm.minnum",
             Function::Maximum => "llvm.maximum",
             Function::Minimum => "llvm.minimum",
-            Function::Ex2 => "llvm.nvvm.ex2.approx",
+            Function::Ex2 => "llvm.nvvm.ex2.approx.ftz",
             Function::Rsqrt => "llvm.nvvm.rsqrt.approx.f",
             Function::Tf32 => "llvm.nvvm.f2tf32.rna",
         };

@@ -6,6 +6,7 @@ use super::{Codegen, Result, Value, malformed};
 use inkwell::{
     IntPredicate,
     attributes::{Attribute, AttributeLoc},
+    types::BasicTypeEnum,
     values::{BasicValueEnum, IntValue},
 };
 use tile_dsl::{
@@ -134,16 +135,26 @@ impl<'c> Codegen<'c, '_> {
 
     /// Two elements of a word.
     fn unpack(&mut self, word: BasicValueEnum<'c>, dtype: DType, vars: &[Var]) -> Result<()> {
-        let inkwell::types::BasicTypeEnum::FloatType(element) = self.llvm_type(dtype) else {
-            return malformed(format!("matrices of {dtype}"));
-        };
-        let both = self.builder.build_bit_cast(word, element.vec_type(2), "")?.into_vector_value();
-        for (n, var) in (0u64..).zip(vars) {
-            let index = self.context.i32_type().const_int(n, false);
-            let llvm = self.builder.build_extract_element(both, index, "")?;
-            self.assign(*var, Value { llvm, ty: dtype })?;
+        for (element, var) in self.elements(word, dtype)?.into_iter().zip(vars) {
+            self.assign(*var, Value { llvm: element, ty: dtype })?;
         }
         Ok(())
+    }
+
+    /// The elements of a word.
+    pub(super) fn elements(&self, word: BasicValueEnum<'c>, dtype: DType) -> Result<Vec<BasicValueEnum<'c>>> {
+        let count = 4 / dtype.bytes();
+        let ty = match self.llvm_type(dtype) {
+            BasicTypeEnum::FloatType(ty) => ty.vec_type(count),
+            BasicTypeEnum::IntType(ty) => ty.vec_type(count),
+            _ => return malformed(format!("a word of {dtype}")),
+        };
+        let all = self.builder.build_bit_cast(word, ty, "")?.into_vector_value();
+        let element = |n: u32| {
+            let index = self.context.i32_type().const_int(n.into(), false);
+            Ok(self.builder.build_extract_element(all, index, "")?)
+        };
+        (0..count).map(element).collect()
     }
 
     pub(super) fn mma(
@@ -187,22 +198,24 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    /// The elements in a register, as the intrinsic takes them: halves as a vector, others as a word.
-    fn packed(&self, pair: &[Value<'c>], dtype: DType) -> Result<BasicValueEnum<'c>> {
-        let inkwell::types::BasicTypeEnum::FloatType(ty) = self.llvm_type(dtype) else {
-            return malformed(format!("a pair of {dtype}"));
+    /// The elements in a register, as intrinsics take them: those of f16 as a vector, others as a word.
+    pub(super) fn packed(&self, elements: &[Value<'c>], dtype: DType) -> Result<BasicValueEnum<'c>> {
+        let word = self.context.i32_type();
+        if let [element] = elements {
+            return Ok(self.builder.build_bit_cast(element.llvm, word, "")?);
+        }
+        let mut all = match self.llvm_type(dtype) {
+            BasicTypeEnum::FloatType(ty) => ty.vec_type(elements.len() as u32).get_poison(),
+            BasicTypeEnum::IntType(ty) => ty.vec_type(elements.len() as u32).get_poison(),
+            _ => return malformed(format!("a register of {dtype}")),
         };
-        if let [word] = pair {
-            return Ok(self.builder.build_bit_cast(word.llvm, self.context.i32_type(), "")?);
-        }
-        let mut both = ty.vec_type(2).get_poison();
-        for (n, value) in (0u64..).zip(pair) {
+        for (n, value) in (0u64..).zip(elements) {
             let index = self.context.i32_type().const_int(n, false);
-            both = self.builder.build_insert_element(both, value.llvm, index, "")?;
+            all = self.builder.build_insert_element(all, value.llvm, index, "")?;
         }
-        match ty == self.context.f16_type() {
-            true => Ok(both.into()),
-            false => Ok(self.builder.build_bit_cast(both, self.context.i32_type(), "")?),
+        match dtype {
+            DType::F16 => Ok(all.into()),
+            _ => Ok(self.builder.build_bit_cast(all, word, "")?),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Products of a warpgroup (PTX ISA 9.7.16, `wgmma.mma_async`): LLVM has no intrinsic for them.
 
-use super::{Codegen, Result, malformed, scalar::I32};
-use inkwell::values::IntValue;
+use super::{Codegen, Result, Value, malformed, scalar::I32};
+use inkwell::values::{BasicValueEnum, CallSiteValue, IntValue, PointerValue};
 use tile_dsl::{
-    kernel::{Expr, Mem, Tile},
+    dtype::DType,
+    kernel::{Expr, Mem, Rows, Tile},
     nest::Atom,
     op::BinOp,
 };
@@ -11,28 +12,64 @@ use tile_dsl::{
 /// What of an address in shared memory a descriptor holds: in a cluster, bits above it say which CTA.
 const ADDRESS: u64 = 0x3_ffff;
 
+/// A register that assembler text names: a number in f32, or a word of elements side by side.
+struct Register<'c> {
+    /// Its elements.
+    slots: Vec<PointerValue<'c>>,
+    dtype: DType,
+}
+
+impl Register<'_> {
+    /// Its kind in the constraints of assembler text.
+    fn kind(&self) -> char {
+        if self.dtype == DType::F32 { 'f' } else { 'r' }
+    }
+}
+
 impl<'c> Codegen<'c, '_> {
     pub(super) fn multiply(
         &mut self,
         atom: Atom,
         (frag, slots): (u32, &[u32]),
-        [a, b]: [&Tile; 2],
+        (a, b): (&Rows, &Tile),
         overwrites: Option<&Expr>,
     ) -> Result<()> {
         let [m, n, k] = atom.row().shape;
-        let dtype = self.kernel.dtype_of(Mem::Shared(a.shared));
+        let dtype = self.kernel.dtype_of(Mem::Shared(b.shared));
         let Some(ty) = dtype.and_then(|dtype| atom.row().ptx(dtype)) else {
             return malformed(format!("{atom} of {dtype:?}"));
         };
-        let pointers =
-            slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<Vec<_>>>()?;
-        let mut args = Vec::new();
-        for pointer in &pointers {
-            args.push(self.builder.build_load(self.context.f32_type(), *pointer, "")?.into());
-        }
-        for tile in [a, b] {
-            args.push(self.descriptor(tile)?.into());
-        }
+        let sums = self.registers(frag, slots)?;
+        let mut args = sums.iter().map(|sum| Ok(self.held_value(sum)?.into())).collect::<Result<Vec<_>>>()?;
+        let mut constraints: Vec<String> = vec!["=f".into(); sums.len()];
+        constraints.extend((0..sums.len()).map(|n| n.to_string()));
+        // Where rows run along k alone, nothing says so.
+        let mut turned = String::new();
+        let mut say = |tile: &Tile| {
+            if !atom.row().k_major {
+                turned.push_str(if tile.k_major { ", 0" } else { ", 1" });
+            }
+        };
+        let from = args.len() + sums.len();
+        let first = match a {
+            Rows::Shared(tile) => {
+                say(tile);
+                args.push(self.descriptor(tile)?.into());
+                constraints.push("l".into());
+                format!("${from}")
+            }
+            Rows::Held { frag, slots } => {
+                let words = self.registers(*frag, slots)?;
+                for word in &words {
+                    args.push(self.held_word(word)?.into());
+                    constraints.push("r".into());
+                }
+                format!("{{{}}}", numbered(from, words.len()))
+            }
+        };
+        say(b);
+        let second = args.len() + sums.len();
+        args.push(self.descriptor(b)?.into());
         let adds = match overwrites {
             None => self.context.bool_type().const_int(1, false),
             Some(first) => {
@@ -41,22 +78,82 @@ impl<'c> Codegen<'c, '_> {
             }
         };
         args.push(adds.into());
-        let count = pointers.len();
-        let sums = (0..count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
-        let (first, second, adds) = (2 * count, 2 * count + 1, 2 * count + 2);
-        // Where rows run along k alone, nothing says so.
-        let turned = match atom.row().k_major {
-            true => String::new(),
-            false => [a, b].map(|t| format!(", {}", u8::from(!t.k_major))).concat(),
-        };
+        constraints.extend(["l", "b"].map(String::from));
         let text = format!(
-            "wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.f32.{ty}.{ty} {{{sums}}}, ${first}, ${second}, ${adds}, 1, 1{turned};"
+            "wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.f32.{ty}.{ty} {{{}}}, {first}, ${second}, ${}, 1, 1{turned};",
+            numbered(0, sums.len()),
+            second + 1
         );
-        let mut constraints: Vec<String> = vec!["=f".into(); count];
-        constraints.extend((0..count).map(|n| n.to_string()));
-        constraints.extend(["l", "l", "b"].map(String::from));
-        let call = self.assembler(&text, constraints.join(","), count, &args)?;
-        self.store_results(call, &pointers)
+        let types = vec![self.context.f32_type().into(); sums.len()];
+        let call = self.assembler(&text, constraints.join(","), &types, &args)?;
+        self.write_all(call, &sums)
+    }
+
+    /// Runs assembler text that stands between what was done to some slots and what will be.
+    pub(super) fn thread_through(&mut self, text: &str, results: &[(u32, Vec<u32>)]) -> Result<()> {
+        let mut registers = Vec::new();
+        for (frag, slots) in results {
+            registers.extend(self.registers(*frag, slots)?);
+        }
+        let values = registers.iter().map(|r| self.held_value(r)).collect::<Result<Vec<_>>>()?;
+        let mut constraints: Vec<String> = registers.iter().map(|r| format!("={}", r.kind())).collect();
+        constraints.extend((0..registers.len()).map(|n| n.to_string()));
+        constraints.push("~{memory}".into());
+        let types: Vec<_> = values.iter().map(BasicValueEnum::get_type).collect();
+        let args: Vec<_> = values.into_iter().map(Into::into).collect();
+        let call = self.assembler(text, constraints.join(","), &types, &args)?;
+        self.write_all(call, &registers)
+    }
+
+    /// The registers that hold some slots, in order.
+    fn registers(&self, frag: u32, slots: &[u32]) -> Result<Vec<Register<'c>>> {
+        let Some(dtype) = self.kernel.frags.get(frag as usize).map(|f| f.dtype) else {
+            return malformed(format!("no fragment {frag}"));
+        };
+        let each = (4 / dtype.bytes()).max(1) as usize;
+        let register = |slots: &[u32]| {
+            let slots = slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<_>>()?;
+            Ok(Register { slots, dtype })
+        };
+        slots.chunks(each).map(register).collect()
+    }
+
+    /// What a register holds: a number in f32, or a word.
+    fn held_value(&self, register: &Register<'c>) -> Result<BasicValueEnum<'c>> {
+        match register.dtype {
+            DType::F32 => Ok(self.builder.build_load(self.context.f32_type(), register.slots[0], "")?),
+            _ => Ok(self.held_word(register)?.into()),
+        }
+    }
+
+    /// The bits of a register.
+    fn held_word(&self, register: &Register<'c>) -> Result<IntValue<'c>> {
+        let ty = self.llvm_type(register.dtype);
+        let elements = register
+            .slots
+            .iter()
+            .map(|slot| Ok(Value { llvm: self.builder.build_load(ty, *slot, "")?, ty: register.dtype }));
+        let word = self.packed(&elements.collect::<Result<Vec<_>>>()?, register.dtype)?;
+        Ok(self.builder.build_bit_cast(word, self.context.i32_type(), "")?.into_int_value())
+    }
+
+    /// Puts what assembler text returns into registers.
+    fn write_all(&self, call: CallSiteValue<'c>, registers: &[Register<'c>]) -> Result<()> {
+        let Some(all) = call.try_as_basic_value().basic() else { return Ok(()) };
+        for (n, register) in (0u32..).zip(registers) {
+            let value = match all {
+                BasicValueEnum::StructValue(all) => self.builder.build_extract_value(all, n, "")?,
+                single => single,
+            };
+            if register.dtype == DType::F32 {
+                self.builder.build_store(register.slots[0], value)?;
+                continue;
+            }
+            for (slot, element) in register.slots.iter().zip(self.elements(value, register.dtype)?) {
+                self.builder.build_store(*slot, element)?;
+            }
+        }
+        Ok(())
     }
 
     /// PTX ISA 9.7.16.5.1: address, leading and stride offsets in units of 16 bytes, swizzle. The descriptor of the buffer is
@@ -96,4 +193,9 @@ impl<'c> Codegen<'c, '_> {
         let high = long.const_int(field(tile.stride, 32) | mode << 62, false);
         Ok(self.builder.build_or(low, high, "")?)
     }
+}
+
+/// So many operands of assembler text from a number on, as a list.
+fn numbered(from: usize, count: usize) -> String {
+    (from..from + count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ")
 }

@@ -2,7 +2,7 @@
 
 use tile_dsl::{
     machine::Via,
-    nest::{CopyId, Nest},
+    nest::{CopyId, Nest, leaves},
 };
 use tile_fuzz::{
     check::program,
@@ -33,4 +33,18 @@ fn values_move_boxes_of_tensor_maps() {
         placed.any(|copy| !nest.copied_access(copy).gathered.is_empty())
     });
     assert!(found >= 2, "{found}");
+}
+
+#[test]
+fn warpgroups_multiply_rows_that_lanes_compute() {
+    let ids = (0..400).map(|n| Id::numbered(2, n));
+    let found = drawn(ids, |nest| {
+        let mut computed = false;
+        leaves(&nest.body, &mut |path, leaf| {
+            let product = nest.product(path, leaf).filter(|p| p.atom.row().descriptors);
+            computed |= product.is_some_and(|p| p.factors.iter().any(|f| f.element().is_none()));
+        });
+        computed
+    });
+    assert!(found >= 4, "{found}");
 }

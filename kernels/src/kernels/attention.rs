@@ -100,6 +100,33 @@ schedule! {
 }
 
 schedule! {
+    /// By asynchronous MMA. Two warpgroups have 64 queries each, and take their weights from the registers that the first product leaves
+    /// them in; a third one copies by tensor maps.
+    pub wgmma on sm_90a for attention<f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 128, j = 128);
+        split(i -> iw, im: 64);
+        tensor_core(s.dot: wgmma(64, 128));
+        tensor_core(acc: wgmma(64, 128));
+        stage(q at i: shared, tma);
+        stage(k, v at j: shared, tma);
+        swizzle(q: 128, k: 128, v: 128);
+        pipeline(j, 2);
+        issue(s.dot: overwrite);
+        unroll(d.atom in s.dot);
+        produce(j: warpgroup);
+        bind(iw -> warpgroup.x);
+        registers(24, 240);
+        vectorize(e.pair in o);
+    }
+    /// Heads of up to 64.
+    pub wgmma_narrow = wgmma {
+        fits(D <= 64);
+        tensor_core(acc: wgmma(64, 64));
+    }
+}
+
+schedule! {
     /// Half of the queries, so that registers hold conditions, too.
     pub causal_lanes for causal_attention<f32> = lanes {
         tile(i = 32);
@@ -117,6 +144,23 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Heads of up to 128, by asynchronous MMA. The last queries see the most keys, and come first.
+    pub causal_wgmma on sm_90a for causal_attention<f16 | bf16> = wgmma { order(reversed); }
+    /// Heads of up to 64.
+    pub causal_wgmma_narrow on sm_90a for causal_attention<f16 | bf16> = wgmma_narrow { order(reversed); }
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] =
-    schedules![lanes, mma, mma_narrow, causal_lanes, causal_narrow, causal_mma];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    lanes,
+    mma,
+    mma_narrow,
+    wgmma,
+    wgmma_narrow,
+    causal_lanes,
+    causal_narrow,
+    causal_mma,
+    causal_wgmma,
+    causal_wgmma_narrow
+];

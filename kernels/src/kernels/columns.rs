@@ -57,9 +57,15 @@ schedule! {
         split(j -> jt, jv: 8);
         drop(vectorize(jv));
         vectorize(jv in acc);
+        split_k(i, 16);
         occupancy(4);
+    }
+    /// Of few columns, more CTAs share the rows.
+    pub columns_8_few = columns_8 {
+        split_k(i, 64);
     }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![turned_4, turned_8, columns_4, columns_8];
+pub const SCHEDULES: &[&dyn AnySchedule] =
+    schedules![turned_4, turned_8, columns_4, columns_8, columns_8_few];

@@ -23,6 +23,24 @@ pub fn expert_rows<T: Float>(
     }
 }
 
+/// The same product of rows that stand in the blocks already.
+#[tile_kernel]
+pub fn block_rows<T: Float>(
+    x: &Tensor<T, Z, R, K>,
+    w: &Tensor<T, E, K, N>,
+    expert: &Tensor<i32, Z>,
+    row: &mut Tensor<f32, Z, R, P, N>,
+) {
+    let (z, i, j) = program_tile(Z, R, N);
+    for p in tiles(P).below(select(load(expert, [z]) < 0, 0, P)) {
+        let mut acc = zeros::<f32>([z, i, j]);
+        for k in tiles(K) {
+            acc = dot(load(x, [z, i, k]), load(w, [load(expert, [z]), k, j]), acc);
+        }
+        store(row, [z, i, p, j], acc + zeros::<f32>([z, i, p, j]));
+    }
+}
+
 /// The sum of the rows of each token, weighted: `place` says where they are, and −1 that there is none.
 #[tile_kernel]
 pub fn expert_sums<T: Float>(
@@ -101,6 +119,25 @@ schedule! {
 }
 
 schedule! {
+    /// Rows and matrices come by tensor maps: two warpgroups multiply, a third one copies. A CTA takes tile after tile.
+    pub in_blocks on sm_90a for block_rows<f16 | bf16> {
+        tile(i = 128, j = 256, p = 1, k = 64);
+        split(i -> iw, im: 64);
+        tensor_core(acc: wgmma(64, 256));
+        stage(x, w at k: shared, tma);
+        swizzle(x: 128, w: 128);
+        pipeline(k, 3);
+        unroll(k.atom);
+        vectorize(j.pair in row);
+        produce(k: warpgroup);
+        issue(acc: overwrite, in_flight(1));
+        bind(iw -> warpgroup.x);
+        registers(24, 240);
+        persistent(1);
+    }
+}
+
+schedule! {
     /// Four elements a thread.
     pub sums for expert_sums<f32 | f16 | bf16> {
         tile(s = 1, j = 1024);
@@ -120,4 +157,4 @@ schedule! {
 
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] =
-    schedules![tiled, mma, mma_64, wgmma, two_warpgroups, sums, mma_early, sums_early];
+    schedules![tiled, mma, mma_64, wgmma, two_warpgroups, in_blocks, sums, mma_early, sums_early];

@@ -76,6 +76,27 @@ pub fn linear_gated<T: Float>(x: &Tensor<T, M, K>, weight: &Tensor<T, N, K>, y: 
     store(y, [i, j], (a * r * r * acc).cast::<T>());
 }
 
+/// y = silu(x·gateᵀ) · (x·upᵀ).
+#[tile_kernel]
+pub fn swiglu_products<T: Float>(
+    x: &Tensor<T, M, K>,
+    gate: &Tensor<T, N, K>,
+    up: &Tensor<T, N, K>,
+    y: &mut Tensor<T, M, N>,
+) {
+    let (i, j) = program_tile(M, N);
+    let mut g = zeros::<f32>([i, j]);
+    let mut u = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        let v = load(x, [i, k]);
+        g = dot(v, load(gate, [j, k]), g);
+        u = dot(v, load(up, [j, k]), u);
+    }
+    // Its square is 1 / (1 + exp(-g)): a division is a call.
+    let r = rsqrt(1.0 + exp(-g));
+    store(y, [i, j], (g * r * r * u).cast::<T>());
+}
+
 // One row of x, or few. With `occupancy(2)` the assembler takes registers for all loads of a step, and puts them ahead of what is computed.
 schedule! {
     /// A warp an element of y: each row of the weight is read by neighbouring lanes, eight loads ahead.
@@ -134,6 +155,31 @@ schedule! {
     pub add_rows for linear_add<f32 | f16 | bf16> = linear::rows { occupancy(2); }
 }
 
+schedule! {
+    /// Both products at once: what is copied of x serves both, and neither is stored before the other comes.
+    pub swiglu_wgmma on sm_90a for swiglu_products<f16 | bf16> {
+        tile(i = 128, j = 128, k = 64);
+        split(i -> iw, im: 64);
+        tensor_core(g: wgmma(64, 128));
+        tensor_core(u: wgmma(64, 128));
+        stage(x, gate, up at k: shared, tma);
+        swizzle(x: 128, gate: 128, up: 128);
+        pipeline(k, 4);
+        unroll(k.atom);
+        vectorize(j.pair);
+        produce(k: warpgroup);
+        issue(g: overwrite, in_flight(1));
+        issue(u: overwrite, in_flight(1));
+        bind(iw -> warpgroup.x);
+        registers(24, 240);
+        persistent(1);
+        order(grouped(16));
+        exchange(y);
+    }
+    /// Stored from registers: for many tiles.
+    pub swiglu_wgmma_many = swiglu_wgmma { drop(exchange(y)); }
+}
+
 // Behind another launch.
 schedule! {
     /// Begins while the launch before it ends.
@@ -178,8 +224,6 @@ schedule! {
     pub gated_mma for linear_gated<f16 | bf16> = linear::mma { drop(exchange(y)); }
     /// As [`mma_flat`](crate::kernels::linear::mma_flat).
     pub gated_mma_flat for linear_gated<f16 | bf16> = linear::mma_flat {}
-    /// As [`wgmma`](crate::kernels::linear::wgmma).
-    pub gated_wgmma for linear_gated<f16 | bf16> = linear::wgmma { drop(exchange(y)); }
 }
 
 /// All schedules.
@@ -211,5 +255,6 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     gated_tiled_split,
     gated_mma,
     gated_mma_flat,
-    gated_wgmma
+    swiglu_wgmma,
+    swiglu_wgmma_many
 ];

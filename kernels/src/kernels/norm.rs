@@ -49,6 +49,8 @@ schedule! {
         bind(nt -> thread.x);
         vectorize(nv);
     }
+    /// Sixteen bytes of 16-bit elements a thread.
+    pub rms_cta_8 for rms_norm<f16 | bf16> = rms_cta { split(n -> no, nt, nv: 256, 8); }
     /// A row a CTA, read twice instead of kept: any length.
     pub rms_long for rms_norm<f32 | f16 | bf16> {
         tile(r = 1);
@@ -82,6 +84,8 @@ schedule! {
         bind(nt -> thread.x);
         vectorize(nv);
     }
+    /// Sixteen bytes of 16-bit elements a thread.
+    pub layer_cta_8 for layer_norm<f16 | bf16> = layer_cta { split(n -> no, nt, nv: 256, 8); }
     /// A row a CTA, read three times instead of kept: any length.
     pub layer_long for layer_norm<f32 | f16 | bf16> {
         tile(r = 1);
@@ -96,4 +100,4 @@ schedule! {
 
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] =
-    schedules![rms_warp, rms_cta, rms_long, layer_warp, layer_cta, layer_long];
+    schedules![rms_warp, rms_cta, rms_cta_8, rms_long, layer_warp, layer_cta, layer_cta_8, layer_long];

@@ -40,11 +40,12 @@ pub fn rope_interleaved<T: Float>(
 }
 
 schedule! {
-    /// Four pairs a thread, of eight heads in a CTA.
+    /// Four pairs of two tokens a thread, of eight heads in a CTA.
     pub halves for rope<f32 | f16 | bf16> {
-        tile(s = 1, h = 8, d = 64);
+        tile(s = 2, h = 8, d = 64);
         split(d -> dt, dv: 4);
         bind(dt -> thread.x, h -> thread.y);
+        unroll(s);
         vectorize(dv);
     }
     /// A pair a thread, of four heads in a CTA.

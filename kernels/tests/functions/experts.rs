@@ -235,6 +235,8 @@ fn mixtures<T: Float>() {
     Mixture::<T>::new(sizes(9, 3, 3, 64), [24, 17], |slot| (slot % 3) as i32).check();
     Mixture::<T>::new(sizes(70, 2, 6, 128), [72, 130], |slot| (slot % 2 * 3 + slot / 2 % 2) as i32).check();
     Mixture::<T>::new(sizes(6, 3, 4, 50), [13, 11], |slot| slot as i32 % 6 - 1).check();
+    // So many slots an expert that rows are copied into their blocks first.
+    Mixture::<T>::new(sizes(260, 2, 2, 128), [72, 136], |slot| [0, 1, 0, 7][slot * 5 % 7 % 4]).check();
     for [s, c, k, n] in [[0, 2, 8, 8], [3, 0, 8, 8], [3, 2, 0, 8], [3, 2, 8, 0]] {
         Mixture::<T>::new(sizes(s, c, 2, 16), [k, n], |slot| slot as i32 % 2).check();
     }

@@ -69,7 +69,12 @@ impl<T: Float> Data<T> {
 
     fn swiglu(&self) -> Vec<(f64, f64)> {
         let (z, off) = self.normed();
-        let [gate, up] = self.weights.each_ref().map(|w| self.products(&z, w, off));
+        self.both(&z, off)
+    }
+
+    /// silu(z·gateᵀ) · (z·upᵀ), where each number of z may be off by a part of itself.
+    fn both(&self, z: &[f64], off: f64) -> Vec<(f64, f64)> {
+        let [gate, up] = self.weights.each_ref().map(|w| self.products(z, w, off));
         let rounding = |x: f64| if self.in_steps(self.size[0]) { half_ulp(T::DTYPE, x) } else { 0.0 };
         let one = |((a, a_off), (b, b_off)): (&(f64, f64), &(f64, f64))| {
             let s = a / (1.0 + (-a).exp());
@@ -135,6 +140,10 @@ fn schedules<T: Float>() {
                 "norm_swiglu" => {
                     let launch = kernels::fused::norm_swiglu(&x, &gain, &w, &up, &mut y, EPS);
                     (launch.schedule_dyn(*schedule), data.swiglu())
+                }
+                "swiglu_products" => {
+                    let launch = kernels::fused::swiglu_products(&x, &w, &up, &mut y);
+                    (launch.schedule_dyn(*schedule), data.both(&wide(&data.x), 0.0))
                 }
                 "linear_gated" => {
                     let launch = kernels::fused::linear_gated(&x, &w, &mut y);

@@ -42,8 +42,11 @@ fn what_is_chosen() {
     assert_eq!(name([16, 4096, 4096]), "rows_bias");
     assert_eq!(name([128, 4096, 4096]), "tiled_split_bias");
     assert_eq!(name([4096, 4096, 4096]), "tiled_bias");
-    assert_eq!(choose::attention(DType::F16, 64)[1].name(), "causal_narrow");
-    assert_eq!(choose::rms_norm(8193).name(), "rms_long");
+    let name = |queries, head| choose::attention(&Device::sim(), DType::F16, queries, head).map(|s| s.name());
+    assert_eq!(name(64, 64), ["wgmma_narrow", "causal_wgmma_narrow"]);
+    assert_eq!(name(4096, 128), ["wgmma", "causal_wgmma"]);
+    assert_eq!((name(63, 64)[1], name(4096, 65)[1]), ("causal_narrow", "causal_mma"));
+    assert_eq!(choose::rms_norm(DType::F32, 8193).name(), "rms_long");
 
     let fused = |m| choose::norm_linear(&Device::sim(), DType::BF16, m).map(|schedule| schedule.name());
     assert_eq!((fused(1), fused(8), fused(9)), (Some("norm_row_wide_early"), Some("norm_rows_early"), None));
@@ -62,5 +65,9 @@ fn what_is_chosen() {
     assert_eq!((name(DType::BF16, rows(2048)), rows(2048)), ("wgmma", 64));
     assert_eq!((name(DType::BF16, rows(8)), rows(8)), ("mma_early", 16));
     assert_eq!(name(DType::F32, 128), "tiled");
+    let copied = |slots, n| {
+        choose::experts_in_blocks(&Device::sim(), DType::F16, [slots, 64, 128], [4096, n]).is_some()
+    };
+    assert_eq!([copied(16_384, 2048), copied(16_383, 2048), copied(16_384, 2047)], [true, false, false]);
     assert_eq!((choose::paged_parts(16, 8, 16384), choose::paged_parts(1, 8, 500)), (4, 3));
 }

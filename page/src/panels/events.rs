@@ -12,7 +12,7 @@ use ptx_sim::Trace;
 use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     dtype::DType,
-    kernel::{Async, Expr, Group, Kernel, Mem, Param, Stmt, Var, print},
+    kernel::{Async, Expr, Group, Kernel, Mem, Param, Rows, Stmt, Var, print},
     op::BinOp,
 };
 
@@ -336,7 +336,11 @@ fn asynchronous(kernel: &Kernel, operation: &Async) -> Option<Act> {
         Async::CommitStores => plain("commit", "these stores are a group", &[]),
         Async::WaitStores { pending: n } => plain("wait", pending("groups of stores", *n), &[]),
         Async::Multiply { atom, frag: n, a, b, .. } => {
-            let (name, a, b) = (frag(kernel, *n), shared(kernel, a.shared), shared(kernel, b.shared));
+            let (name, b) = (frag(kernel, *n), shared(kernel, b.shared));
+            let a = match a {
+                Rows::Shared(tile) => shared(kernel, tile.shared),
+                Rows::Held { frag: n, .. } => frag(kernel, *n),
+            };
             plain("product", format!("begin {} of {a} and {b} into {name}", atom.label()), &[name, a, b])
         }
         Async::Commit => plain("commit", "these products are a group", &[]),

@@ -170,6 +170,12 @@ fn of(context: &Context<'_>, value: ValueId, issue: nest::Issue) -> Option<Diagn
         let edit = if fewer > 0 { Edit::instead([kind(issue.overwrite, fewer)]) } else { without(false) };
         return wrong(text, edit);
     }
+    if let Some(what) = computed(context, value) {
+        let text = format!(
+            "asynchronous MMAs into `{name}` cannot stay in flight across steps: each step computes `{what}` into the registers that they read"
+        );
+        return wrong(text, without(false));
+    }
     if let Some((other, runs)) = beside(context, value, digit) {
         let text = format!(
             "asynchronous MMAs into `{name}` cannot stay in flight across steps: in a step of `{}` {other}",
@@ -181,6 +187,21 @@ fn of(context: &Context<'_>, value: ValueId, issue: nest::Issue) -> Option<Diagn
         return Some(diagnostic.edits(unroll).edits([without(false), Edit::remove()]));
     }
     None
+}
+
+/// What the first factor of a value's products is computed from, if it is.
+fn computed(context: &Context<'_>, value: ValueId) -> Option<String> {
+    let nest = context.nest;
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        if matches!(leaf, Stmt::Red { value: v, .. } if *v == value)
+            && let Some(product) = nest.product(path, leaf)
+        {
+            let factor = product.factors.into_iter().find(|f| f.element().is_none());
+            found = found.take().or(factor.map(|f| nest.factor_name(f)));
+        }
+    });
+    found
 }
 
 /// What reads a value before the first product is added to it; not what sets it, as that is overwritten.
@@ -206,7 +227,10 @@ fn beside(context: &Context<'_>, value: ValueId, ring: Digit) -> Option<(String,
         else {
             return;
         };
-        let is_product = matches!(leaf, Stmt::Red { value: v, .. } if *v == value);
+        // Products into other values that stay in flight for as long are waited for with these.
+        let steps = |v: &ValueId| nest.issue.get(v).map_or(0, |issue| issue.in_flight);
+        let is_product = matches!(leaf, Stmt::Red { value: v, .. } if *v == value || steps(v) == steps(&value))
+            && nest.product(path, leaf).is_some_and(|p| p.atom.row().descriptors);
         let runs = path[at + 1..].iter().find_map(|f| match f {
             Frame::For(d, LoopKind::Seq | LoopKind::Pipe(_)) if d.steps != crate::nest::Steps::Fixed(1) => {
                 Some(*d)

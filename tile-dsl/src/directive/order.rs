@@ -3,9 +3,12 @@
 //! ```text
 //! order(grouped(8))             bands of eight tiles of the last program axis but one, walked along the last
 //! order(grouped(8) over b, j)   bands of eight tiles of `b`, walked along `j`
+//! order(reversed)               the last tile first, the last axis fastest
 //! ```
 //! Tiles of a band read the same along one of the two axes. Which two axes share what is read is a matter of the kernel: a batched
 //! product whose second factor all batches have takes bands of batches. Other axes are slower.
+//! Where later tiles take longer, as the rows of a triangle do, `reversed` leaves short ones for the end: no multiprocessor waits for a
+//! long one then.
 //! Conditions: a band has at least one tile; bands go along two program axes.
 //! Cost: none; index arithmetic once a tile.
 
@@ -28,6 +31,7 @@ directive! {
             machine::Order::Grouped(8),
             machine::Order::Serpentine(8),
             machine::Order::Hilbert,
+            machine::Order::Reversed,
         ];
         s.one_of(order, "order", &known);
         if s.has("over", !axes.is_empty()) {
@@ -45,10 +49,10 @@ impl Definition for Order {
 impl Drawn for Order {
     fn candidates(_: Kind, generator: &mut Generator<'_>, _: &Wish<'_>) -> Vec<DirectiveKind> {
         let of = |order, axes: &[&String]| Order { order, axes: axes.iter().copied().cloned().collect() };
-        let [row, column, hilbert] = [machine::Order::Row, machine::Order::Column, machine::Order::Hilbert];
+        let hilbert = machine::Order::Hilbert;
+        let plain = [machine::Order::Row, machine::Order::Column, machine::Order::Reversed, hilbert];
         let bands = [machine::Order::Grouped(2), machine::Order::Serpentine(2)];
-        let mut orders: Vec<Order> =
-            [row, column, hilbert].into_iter().chain(bands).map(|o| of(o, &[])).collect();
+        let mut orders: Vec<Order> = plain.into_iter().chain(bands).map(|o| of(o, &[])).collect();
         let axes = generator.program_axes();
         for (along, band) in axes.iter().flat_map(|along| axes.iter().map(move |band| (along, band))) {
             if along != band {
@@ -68,7 +72,7 @@ fn apply(nest: &Nest, order: machine::Order, axes: &[String]) -> Result<(Nest, P
         return Err(refuse(format!("{text}: a band has at least one tile")));
     }
     let plain = || Edit::instead([directive::Order { order, axes: Vec::new() }]);
-    let banded = !matches!(order, machine::Order::Row | machine::Order::Column);
+    let banded = !matches!(order, machine::Order::Row | machine::Order::Column | machine::Order::Reversed);
     if !banded && !axes.is_empty() {
         let text = format!("{text}: `{order}` goes through all program axes, and has no bands");
         let bands = directive::Order { order: machine::Order::Grouped(8), axes: axes.to_vec() };

@@ -16,7 +16,8 @@
 //! atom multiplies. m is an axis of the value and of the first factor only, n one of the value and of the second only, k
 //! one of both factors only. Of each of them the innermost loop stands inside of the value's `let`, is a plain one and
 //! is a multiple of the atom long. Readers: the conditions of `bind`, for lanes.
-//! Cost: the operands are staged, in rows that the instruction reads; shapes are multiples of the atom.
+//! Of `wgmma` the factor with columns is a staged copy; that with rows may be computed.
+//! Cost: what an instruction reads itself is staged, in rows that it reads; shapes are multiples of the atom.
 //! Source: PTX ISA 9.7.15.5; tensorisation by rewriting (Hagedorn et al., ICFP 2020; Exo, PLDI 2022).
 
 mod operands;
@@ -231,19 +232,6 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom, swapped: bool) -> Result<Sum,
         return Err(here(refuse(format!("{} statements add to `{name}`: `{atom}` is one", found.len()))));
     };
     let factors = product.map_err(|why| here(no_product(name, atom, why)))?;
-    if row.descriptors
-        && let Some(Factor::Computed(expr)) = factors.into_iter().find(|f| f.element().is_none())
-    {
-        let what = nest.factor_name(Factor::Computed(expr));
-        return Err(here(refuse(format!(
-            "a factor of `{name}` is computed from `{what}`: `{atom}` reads both from shared memory"
-        )))
-        .edit(Edit::instead([directive::TensorCore {
-            value: name.clone(),
-            atom: Atom::MMA,
-            swapped,
-        }])));
-    }
     let tensors = factors.map(|f| nest.factor_name(f));
     let types = factors.map(|f| nest.factor_dtype(f));
     for ((factor, dtype), tensor) in factors.into_iter().zip(types).zip(&tensors) {
@@ -297,8 +285,23 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom, swapped: bool) -> Result<Sum,
         )));
     };
     // Columns are the later axis of the kernel, as results are stored along it, unless the schedule says otherwise.
+    let in_order = (first < second) != swapped;
+    let columns = factors[usize::from(in_order)];
+    if row.descriptors
+        && let Factor::Computed(expr) = columns
+        && columns.element().is_none()
+    {
+        let what = nest.factor_name(Factor::Computed(expr));
+        let core = |atom, swapped| directive::TensorCore { value: name.clone(), atom, swapped };
+        // Rows may be computed.
+        let turned = factors[usize::from(!in_order)].element().map(|_| core(atom, !swapped));
+        return Err(here(refuse(format!(
+            "the factor of `{name}` with its columns is computed from `{what}`: `{atom}` reads it from shared memory"
+        )))
+        .edits(turned.into_iter().chain([core(Atom::MMA, swapped)]).map(|core| Edit::instead([core]))));
+    }
     let [x, y] = tensors;
-    Ok(if (first < second) != swapped {
+    Ok(if in_order {
         Sum { factors: [x, y], axes: [first, second, k] }
     } else {
         Sum { factors: [y, x], axes: [second, first, k] }

@@ -131,7 +131,7 @@ statements! {
     ProxyFence: ["proxy_fence"];
 
     /// A product of a warpgroup: accumulators += a · b. Between [`Async::Commit`] and the wait for its group the
-    /// accumulators belong to the instruction.
+    /// accumulators, and registers of the first operand, belong to the instruction.
     "wgmma64x8 acc[0, 1] += shared h[0] major k swizzle 128 leading 16 stride 1024 x shared h[%0] major mn swizzle 64 leading 16 stride 512 overwrites %1"
     Multiply {
         /// The instruction.
@@ -141,7 +141,7 @@ statements! {
         /// Their slots, in the order of the instruction's registers.
         slots: Vec<u32>,
         /// First operand.
-        a: Tile,
+        a: Rows,
         /// Second operand.
         b: Tile,
         /// Where true, the product overwrites the accumulators, which may be undefined; the same in all threads of the
@@ -149,13 +149,13 @@ statements! {
         overwrites: Option<Expr>,
     }: [
         meets(Warp, "a product of a warpgroup")
-        atom(atom, true) slots(frag, slots) "+=" tile(a) "x" tile(b) whether("overwrites", overwrites, "condition")
+        atom(atom, true) slots(frag, slots) "+=" rows(a) "x" tile(b) whether("overwrites", overwrites, "condition")
     ];
 
-    /// What this thread has written to accumulators is seen by the products that follow: `wgmma.fence`.
+    /// What this thread has written to accumulators and operands is seen by the products that follow: `wgmma.fence`.
     "products fence acc[0, 1]"
     Fence {
-        /// Accumulators: fragment and slots.
+        /// Accumulators and operands: fragment and slots.
         results: Vec<(u32, Vec<u32>)>,
     }: [meets(Warp, "products") "products fence" results(results)];
 
@@ -168,7 +168,7 @@ statements! {
     WaitProducts {
         /// Groups.
         pending: u32,
-        /// Accumulators that groups in flight may hold: fragment and slots.
+        /// Accumulators and operands that groups in flight may hold: fragment and slots.
         results: Vec<(u32, Vec<u32>)>,
     }: [meets(Warp, "products") "products wait" number(pending) results(results)];
 }
@@ -188,6 +188,20 @@ pub struct Tile {
     pub leading: u32,
     /// Bytes from eight rows to the next eight.
     pub stride: u32,
+}
+
+/// The first operand of a product of a warpgroup.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Rows {
+    /// In shared memory.
+    Shared(Tile),
+    /// In registers, as elements in the order of the instruction (PTX ISA 9.7.16.5.1.1).
+    Held {
+        /// Position in [`super::Kernel::frags`].
+        frag: u32,
+        /// Their slots.
+        slots: Vec<u32>,
+    },
 }
 
 /// Threads of a CTA with a program of their own.

@@ -12,7 +12,7 @@
 //! scopes. A visitor that asks for little implements the few roles that the others are made of: `defines`, `operand`,
 //! `accesses` and `block`.
 
-use super::{Async, DType, Expr, Group, Mem, Role, Stmt, Tile, Var};
+use super::{Async, DType, Expr, Group, Mem, Role, Rows, Stmt, Tile, Var};
 use crate::{nest::Atom, op::RedOp};
 
 /// What a statement does at a place in memory.
@@ -268,6 +268,13 @@ macro_rules! visitor {
                 self.text("stride")?;
                 self.number(stride)
             }
+            /// An operand in shared memory or in registers.
+            fn rows(&mut self, rows: &'a $($mut)? Rows) -> Result<(), Self::Error> {
+                match rows {
+                    Rows::Shared(tile) => self.tile(tile),
+                    Rows::Held { frag, slots } => self.slots(frag, slots),
+                }
+            }
             /// A tensor map.
             fn map(&mut self, _: &'a $($mut)? u32) -> Result<(), Self::Error> {
                 Ok(())
@@ -291,7 +298,7 @@ macro_rules! visitor {
             ) -> Result<(), Self::Error> {
                 Ok(())
             }
-            /// Slots that are updated.
+            /// Slots that are updated, or read.
             fn slots(
                 &mut self,
                 _frag: &'a $($mut)? u32,
@@ -299,7 +306,7 @@ macro_rules! visitor {
             ) -> Result<(), Self::Error> {
                 Ok(())
             }
-            /// Accumulators of asynchronous products: fragment and slots.
+            /// Accumulators and operands of asynchronous products: fragment and slots.
             fn results(&mut self, _: &'a $($mut)? Vec<(u32, Vec<u32>)>) -> Result<(), Self::Error> {
                 Ok(())
             }
@@ -442,6 +449,7 @@ blanks! {
     Group: Group { id: 0, threads: 0 };
     Async: Async::Commit;
     Tile: Tile { shared: 0, offset: Blank::blank(), k_major: false, swizzle: 0, leading: 0, stride: 0 };
+    Rows: Rows::Shared(Blank::blank());
 }
 
 impl<T> Blank for Vec<T> {

@@ -108,6 +108,8 @@ pub(super) enum Holds {
     Turn,
     /// The least and the greatest of a limit at the points of an axis; the number tells them apart.
     Limit(AxisId, u32),
+    /// Elements of the first operand of a product that adds to a value; the number tells them apart.
+    Operand(ValueId, u32),
 }
 
 impl Holds {
@@ -121,6 +123,7 @@ impl Holds {
             Holds::Cursor(c) => format!("{}.cursor", copied(c)),
             Holds::Turn => "turn.parity".into(),
             Holds::Limit(axis, _) => format!("{}.limit", nest.axis(axis)),
+            Holds::Operand(v, _) => format!("{}.rows", nest.value(v).name),
             Holds::RingStage(d) => format!("{}.slot", nest.axis(d.axis)),
         }
     }

@@ -222,6 +222,12 @@ pub(super) fn decode(
         Order::Row | Order::Grouped(_) | Order::Serpentine(_) | Order::Hilbert => {
             mixed_radix(emit, cta, counts)
         }
+        Order::Reversed => {
+            let all = counts.iter().fold(Atom::i32(1), |n, count| emit.bin(BinOp::Mul, n, *count));
+            let last = emit.bin(BinOp::Sub, all, Atom::i32(1));
+            let number = emit.bin(BinOp::Sub, last, cta);
+            mixed_radix(emit, number, counts)
+        }
         Order::Column => {
             let reversed: Vec<Atom> = counts.iter().rev().copied().collect();
             let mut steps = mixed_radix(emit, cta, &reversed);

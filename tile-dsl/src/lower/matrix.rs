@@ -4,6 +4,7 @@
 //! loaded once; where the next atom along the columns follows, one `ldmatrix` loads for both.
 
 use super::{
+    build::Holds,
     context::Cx,
     digits,
     emit::{Atom as Operand, Emit, Op},
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     dtype::DType,
     index::AxisId,
-    kernel::{self, Async, Expr as KExpr, Tile, Var},
+    kernel::{self, Async, Expr as KExpr, Rows, Tile, Var},
     nest::{
         AccessId, Atom, Digit, Expr, Factor, LoopKind, Operand as Side, Place, Role, Stmt, TileSize, ValueId,
     },
@@ -71,7 +72,7 @@ fn multiply(
         return Err(LowerError::Malformed("an atom of no product".into()));
     };
     if atom.row().descriptors {
-        return multiply_copies(cx, [atom, taken], [m, n], value, factors);
+        return multiply_copies(cx, [atom, taken], [m, n, k], value, factors, beyond);
     }
     let mut operands = Vec::new();
     for (side, factor) in [Side::A, Side::B].into_iter().zip(factors) {
@@ -96,48 +97,80 @@ fn multiply(
     Ok(())
 }
 
-/// A product of operands that the instruction reads from their copies.
+/// A product of which the instruction reads the second operand from its copy, and the first one too, unless lanes compute it.
 fn multiply_copies(
     cx: &mut Cx<'_>,
     [atom, taken]: [Atom; 2],
-    [m, n]: [Digit; 2],
+    [m, n, k]: [Digit; 3],
     value: ValueId,
-    factors: [Factor<'_>; 2],
+    [first, second]: [Factor<'_>; 2],
+    beyond: bool,
 ) -> Result<(), LowerError> {
     let plan = cx.view.plan;
     let loops = cx.env.stack.iter().map(|b| b.digit);
     let Some(product) = plan.products.get(value, loops) else {
         return Err(LowerError::Malformed(format!("no `{atom}` is planned here")));
     };
-    let mut tiles = Vec::new();
-    for (side, factor) in [Side::A, Side::B].into_iter().zip(factors) {
-        let missing = || LowerError::Malformed(format!("an operand of `{atom}` that is no staged copy"));
-        let Factor::Load(access) = factor else { return Err(missing()) };
-        let stage = loads::staged(cx, access).ok_or_else(missing)?;
-        let OperandPath::Described(sizes) = product.operand(side) else { return Err(missing()) };
-        let how = sizes[usize::from(cx.env.tile.size == TileSize::Last)];
-        let offset = loads::staged_offset(cx, access, &stage);
-        let (base, constant) = stage.start(&mut cx.build.emit, &offset);
-        cx.build.read_shared(stage.buffer);
-        tiles.push(Tile {
-            shared: stage.buffer,
-            offset: Emit::sum_expr(base, constant, DType::I32),
-            k_major: how.k_major,
-            swizzle: how.swizzle,
-            leading: how.leading,
-            stride: how.stride,
-        });
-    }
+    let a = match first {
+        Factor::Computed(expr) => {
+            let elements = computed(cx, atom, Side::A, [(m, Role::M), (k, Role::K)], expr, beyond)?;
+            let dtype = cx.view.nest.factor_dtype(first);
+            in_registers(cx, atom, value, elements, dtype)
+        }
+        Factor::Load(access) => Rows::Shared(described(cx, atom, access, product.operand(Side::A))?),
+    };
+    let Factor::Load(access) = second else {
+        return Err(LowerError::Malformed(format!("columns of `{atom}` that no copy has")));
+    };
+    let b = described(cx, atom, access, product.operand(Side::B))?;
     let (frag, mut slots) = accumulators(cx, atom, [m, n], value)?;
     // The instruction's last registers are those of its last columns.
     slots.truncate(slots.len() * taken.size(Role::N) as usize / atom.size(Role::N) as usize);
-    let [a, b] = tiles.try_into().expect("two operands");
     let overwrites = match product.overwrites {
         true => first_point(cx, value)?,
         false => None,
     };
     cx.build.emit.stmt(kernel::Stmt::Async(Async::Multiply { atom: taken, frag, slots, a, b, overwrites }));
     Ok(())
+}
+
+/// An operand that the instruction reads from a copy.
+fn described(
+    cx: &mut Cx<'_>,
+    atom: Atom,
+    access: AccessId,
+    operand: &OperandPath,
+) -> Result<Tile, LowerError> {
+    let missing = || LowerError::Malformed(format!("an operand of `{atom}` that is no staged copy"));
+    let stage = loads::staged(cx, access).ok_or_else(missing)?;
+    let OperandPath::Described(sizes) = operand else { return Err(missing()) };
+    let how = sizes[usize::from(cx.env.tile.size == TileSize::Last)];
+    let offset = loads::staged_offset(cx, access, &stage);
+    let (base, constant) = stage.start(&mut cx.build.emit, &offset);
+    cx.build.read_shared(stage.buffer);
+    Ok(Tile {
+        shared: stage.buffer,
+        offset: Emit::sum_expr(base, constant, DType::I32),
+        k_major: how.k_major,
+        swizzle: how.swizzle,
+        leading: how.leading,
+        stride: how.stride,
+    })
+}
+
+/// Elements of the first operand in registers of their own, which belong to the instruction while it is in flight.
+fn in_registers(cx: &mut Cx<'_>, atom: Atom, value: ValueId, elements: Vec<KExpr>, dtype: DType) -> Rows {
+    let holds = Holds::Operand(value, cx.build.frags.len() as u32);
+    let frag = cx.build.fragment(cx.view.nest, holds, dtype, elements.len() as u32);
+    let slots: Vec<u32> = (0..elements.len() as u32).collect();
+    for (slot, element) in slots.iter().copied().zip(elements) {
+        let value = match atom.row().rounded {
+            true => KExpr::Un(UnOp::Tf32, Box::new(element)),
+            false => element,
+        };
+        cx.build.emit.stmt(kernel::Stmt::Set { frag, slot, value });
+    }
+    Rows::Held { frag, slots }
 }
 
 /// Whether the current point is the first that a value is summed over; `None` where it never is.

@@ -2,17 +2,20 @@
 //! end.
 //!
 //! ```text
-//! wgmma acc += ..; wgmma acc += ..   →   products fence acc; wgmma ..; wgmma ..; products commit; products wait 0 acc
+//! wgmma acc += ..; wgmma acc += ..          →  products fence acc; wgmma ..; wgmma ..; products commit; products wait 0 acc
+//! set p[0] = ..; wgmma acc += p[0] x ..      →  set p[0] = ..; products fence acc p; wgmma ..; products commit; products wait 0 acc p
 //! ```
 //! Where the pipeline has a wait of its own behind them (`in_flight`), that is the wait.
 //! Only pure statements that do not read the accumulators stand between the products of a group.
+//! Those that fill registers of operands come before its fence.
 //! Source: PTX ISA 9.7.16.4 (asynchronous operations of `wgmma`).
 
 use super::{error::LowerError, lowering::Lowering};
-use crate::kernel::{Async, Expr, Stmt};
+use crate::kernel::{Async, Expr, Rows, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
 
-type Accumulators = BTreeMap<u32, BTreeSet<u32>>;
+/// Registers that belong to products, by fragment.
+type Held = BTreeMap<u32, BTreeSet<u32>>;
 
 /// Groups the products of a kernel.
 pub(super) fn group(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
@@ -36,25 +39,34 @@ fn block(stmts: &mut Vec<Stmt>) {
             out.push(stmt);
             continue;
         }
-        let mut held = Accumulators::new();
-        let mut run = Vec::new();
+        let mut held = Held::new();
+        // What fills operands, with all that stands before it, and what is left.
+        let (mut filled, mut run) = (Vec::new(), Vec::new());
         // Behind the last product, nothing of the run is left in it.
         let mut after = Vec::new();
         let mut next = Some(stmt);
         while let Some(stmt) = next.take() {
-            if let Stmt::Async(Async::Multiply { frag, slots, .. }) = &stmt {
+            if let Stmt::Async(Async::Multiply { frag, slots, a, .. }) = &stmt {
                 held.entry(*frag).or_default().extend(slots);
+                if let Rows::Held { frag, slots } = a {
+                    held.entry(*frag).or_default().extend(slots);
+                }
                 run.append(&mut after);
                 run.push(stmt);
+            } else if matches!(stmt, Stmt::Set { .. }) {
+                let (products, pure) = run.into_iter().partition(is_product);
+                run = products;
+                filled.extend::<Vec<Stmt>>(pure);
+                filled.append(&mut after);
+                filled.push(stmt);
             } else {
                 after.push(stmt);
             }
-            let goes_on =
-                |s: &Stmt| is_product(s) || matches!(s, Stmt::Let(_, value) if !reads(value, &held));
-            next = rest.next_if(goes_on);
+            next = rest.next_if(|s| is_product(s) || is_apart(s, &held));
         }
         let results: Vec<(u32, Vec<u32>)> =
             held.into_iter().map(|(frag, slots)| (frag, slots.into_iter().collect())).collect();
+        out.append(&mut filled);
         out.push(Stmt::Async(Async::Fence { results: results.clone() }));
         out.append(&mut run);
         out.push(Stmt::Async(Async::Commit));
@@ -70,8 +82,21 @@ fn is_product(stmt: &Stmt) -> bool {
     matches!(stmt, Stmt::Async(Async::Multiply { .. }))
 }
 
-/// Whether a value depends on accumulators.
-fn reads(value: &Expr, held: &Accumulators) -> bool {
+/// Whether a statement neither reads nor writes registers of products, nor changes what they read: it may stand among them, and before
+/// them.
+fn is_apart(stmt: &Stmt, held: &Held) -> bool {
+    match stmt {
+        Stmt::Let(_, value) => !reads(value, held),
+        Stmt::Set { frag, value, .. } => !held.contains_key(frag) && !reads(value, held),
+        Stmt::Load { offset, guard, .. } => {
+            [Some(offset), guard.as_ref()].into_iter().flatten().all(|e| !reads(e, held))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a value depends on registers of products.
+fn reads(value: &Expr, held: &Held) -> bool {
     let mut found = false;
     value.each(&mut |e| {
         found |= matches!(e, Expr::Slot { frag, .. } if held.contains_key(frag));

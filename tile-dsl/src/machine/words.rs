@@ -118,6 +118,8 @@ pub enum Order {
     /// Bands of sixteen tiles; in them squares along Hilbert's curve, and what is left over as
     /// in [`Order::Grouped`].
     Hilbert,
+    /// As [`Order::Row`], from the last tile to the first.
+    Reversed,
 }
 
 impl fmt::Display for Space {
@@ -194,6 +196,7 @@ impl fmt::Display for Order {
             Order::Grouped(n) => write!(f, "grouped({n})"),
             Order::Serpentine(n) => write!(f, "serpentine({n})"),
             Order::Hilbert => f.write_str("hilbert"),
+            Order::Reversed => f.write_str("reversed"),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{AccessId, CopyId, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, T
 use crate::{
     dtype::DType,
     index::AxisId,
-    machine::Space,
+    machine::{Space, Unit},
     op::{BinOp, UnOp},
 };
 use serde::{
@@ -195,8 +195,8 @@ impl Atom {
         }
     }
 
-    /// The digits of an operand along one of its dimensions, largest stride first: matrices of 8 rows of 16 bytes, in which
-    /// lane `4·r + c` holds word `c` of row `r`.
+    /// The digits of an operand that lanes hold along one of its dimensions, largest stride first: matrices of 8 rows of 16 bytes, in
+    /// which lane `4·r + c` holds word `c` of row `r`. Warps of a warpgroup have the rows that they have of the sums.
     pub fn operand(self, operand: Operand, role: Role) -> Vec<Part> {
         let (free, order) = match operand {
             Operand::A => (Role::M, self.row().a),
@@ -221,6 +221,10 @@ impl Atom {
                 }
             }
             _ => parts.push(Part { name: "row", stride: 1, steps: 8, place: rows::ROW }),
+        }
+        if role == Role::M {
+            let warps = self.row().m.iter().filter(|p| matches!(p.place, Place::Unit(Unit::Warp, _)));
+            parts.splice(0..0, warps.copied());
         }
         parts
     }

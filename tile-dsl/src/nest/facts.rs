@@ -258,6 +258,7 @@ impl Fact for Order {
             "row" => Some(Order::Row),
             "col" => Some(Order::Column),
             "hilbert" => Some(Order::Hilbert),
+            "reversed" => Some(Order::Reversed),
             _ => {
                 banded("grouped").map(Order::Grouped).or_else(|| banded("serpentine").map(Order::Serpentine))
             }

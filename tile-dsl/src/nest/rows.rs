@@ -45,7 +45,8 @@ pub struct Row {
     pub scope: Scope,
     /// What it takes to run it.
     pub target: Target,
-    /// Both operands are read from shared memory by the instruction, which completes later.
+    /// The second operand is read from shared memory by the instruction, which completes later; so is the first one, unless lanes
+    /// compute it.
     pub descriptors: bool,
     /// Points of k of both operands lie side by side there; otherwise those of m or n may.
     pub k_major: bool,
@@ -64,7 +65,7 @@ pub struct Row {
     /// The 8×8 matrices of the first operand in the order of its registers, as digits of their number: by how much a
     /// step moves along m and along k.
     pub a: &'static [[u32; 2]],
-    /// Those of the second operand: along n and along k.
+    /// Those of the second operand, where lanes hold it: along n and along k.
     pub b: &'static [[u32; 2]],
     /// Fused multiply-adds a cycle of one multiprocessor, dense, by compute capability (architecture white papers of the
     /// A100 and the H100). Those that are not published in one number are left out.
@@ -181,7 +182,6 @@ const WGMMA_ROW: Row = Row {
     descriptors: true,
     m: &[Part { name: "warp", stride: 16, steps: 4, place: WARP }, HALF_OF_ROWS, ROWS],
     slots: &[2, 4, 1],
-    a: &[],
     b: &[],
     rates: &[(90, 2048)],
     ..MMA
@@ -196,6 +196,7 @@ static WGMMA_F8: [Row; WGMMA_SIZES] = of_all_sizes(Row {
     shape: [64, 8, 32],
     operands: &[(DType::F8, "e4m3")],
     k_major: true,
+    a: &[[8, 0], [0, 16]],
     rates: &[(90, 4096)],
     ..WGMMA_ROW
 });
@@ -208,6 +209,7 @@ static WGMMA_TF32: [Row; WGMMA_SIZES] = of_all_sizes(Row {
     operands: &[(DType::F32, "tf32")],
     rounded: true,
     k_major: true,
+    a: MMA_TF32.a,
     rates: &[(90, 1024)],
     ..WGMMA_ROW
 });

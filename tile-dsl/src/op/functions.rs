@@ -2,13 +2,14 @@
 //!
 //! | function | method | largest error |
 //! |---|---|---|
-//! | exp | two-term reduction to [−½, ½] in base 2, `ex2.approx` | 3 ulp |
-//! | exp2 | `ex2.approx` | 2 ulp |
+//! | exp | two-term reduction to [−½, ½] in base 2, `ex2.approx.ftz` | 3 ulp |
+//! | exp2 | `ex2.approx.ftz` | 2 ulp; 0 below 2⁻¹²⁶ |
 //! | log | exponent and a polynomial on [⅔, 4⁄3) | 1 ulp |
 //! | rsqrt | `rsqrt.approx` | 2 ulp |
 //! | tanh | polynomial below 0.55, else 1 − 2/(e²ˣ + 1) | 3 ulp |
 //!
-//! Subnormal arguments and results count. The hardware's own errors (`ex2.approx` and `rsqrt.approx`: 2 ulp) are
+//! Subnormal arguments and results count, but those of `exp2`, where the instructions that keep them would be four for one. The
+//! hardware's own errors (`ex2.approx` and `rsqrt.approx`: 2 ulp) are
 //! those of PTX ISA, "Floating Point Instructions"; `sqrt` and `/` are correctly rounded.
 
 /// A value of a [`Machine`]: an `f32`, 32 bits, or a truth value.
@@ -32,7 +33,7 @@ pub enum Function {
     Maximum,
     /// `min.NaN.f32`: NaN where one is.
     Minimum,
-    /// `ex2.approx.f32`.
+    /// `ex2.approx.ftz.f32`: subnormal arguments and results are 0.
     Ex2,
     /// `rsqrt.approx.f32`.
     Rsqrt,

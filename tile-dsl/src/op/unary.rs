@@ -45,9 +45,14 @@ pub struct Real {
     pub reproducible: bool,
     /// How far a result of its code is off at most, in units in the last place; subnormal numbers count.
     pub ulps: f64,
+    /// Results that are smaller are 0.
+    pub least: f64,
     /// Its instructions on an `f32`.
     pub code: fn(&mut dyn Machine, Reg) -> Reg,
 }
+
+/// A magnitude of which eight rounding steps are more than the least normal number: 2⁻²⁴ of it each.
+const FLUSHED: f64 = f32::MIN_POSITIVE as f64 * (1 << 24) as f64;
 
 /// A number and a magnitude m: with unit roundoff u, s rounding steps are off by about s·u·m.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -194,6 +199,7 @@ operators! {
             steps: 0,
             reproducible: true,
             ulps: 0.0,
+            least: 0.0,
             code: |m, x| m.neg(x),
         }),
         int: Some(i64::wrapping_neg),
@@ -219,6 +225,7 @@ operators! {
             steps: 8,
             reproducible: false,
             ulps: 3.0,
+            least: 0.0,
             code: functions::exp,
         }),
         int: None,
@@ -232,7 +239,7 @@ operators! {
     /// ```text
     /// exp2(a)
     /// ```
-    /// - Requires: floats. The result is an infinity from 128 on.
+    /// - Requires: floats. The result is an infinity from 128 on, and 0 below −126.
     /// - Costs: one instruction, on the unit for special functions.
     /// - See also: `exp`, `log`.
     Exp2 => Unary {
@@ -240,10 +247,12 @@ operators! {
         usage: Some("exp2(x)"),
         float: Some(Real {
             value: f32::exp2,
-            bounded: |v, m| Magnitude::Rounded(v.exp2(), v.exp2() * (1.0 + m)),
+            // Of what is flushed, eight roundings are more than all.
+            bounded: |v, m| Magnitude::Rounded(v.exp2(), v.exp2() * (1.0 + m) + FLUSHED),
             steps: 8,
             reproducible: false,
             ulps: 2.0,
+            least: f32::MIN_POSITIVE as f64,
             code: |m, x| m.call(Function::Ex2, &[x]),
         }),
         int: None,
@@ -272,6 +281,7 @@ operators! {
             steps: 8,
             reproducible: false,
             ulps: 1.0,
+            least: 0.0,
             code: functions::log,
         }),
         int: None,
@@ -300,6 +310,7 @@ operators! {
             steps: 1,
             reproducible: true,
             ulps: 0.5,
+            least: 0.0,
             code: |m, x| m.call(Function::Sqrt, &[x]),
         }),
         int: None,
@@ -334,6 +345,7 @@ operators! {
             steps: 8,
             reproducible: false,
             ulps: 2.0,
+            least: 0.0,
             code: |m, x| m.call(Function::Rsqrt, &[x]),
         }),
         int: None,
@@ -362,6 +374,7 @@ operators! {
             steps: 8,
             reproducible: false,
             ulps: 3.0,
+            least: 0.0,
             code: functions::tanh,
         }),
         int: None,
@@ -387,6 +400,7 @@ operators! {
             steps: 0,
             reproducible: true,
             ulps: 0.0,
+            least: 0.0,
             code: |m, x| m.call(Function::Abs, &[x]),
         }),
         int: Some(i64::wrapping_abs),
@@ -412,6 +426,7 @@ operators! {
             steps: 0,
             reproducible: true,
             ulps: 0.0,
+            least: 0.0,
             code: functions::round,
         }),
         int: None,
@@ -478,6 +493,7 @@ operators! {
             steps: 0,
             reproducible: true,
             ulps: 0.0,
+            least: 0.0,
             // Every number of 16 or 8 bits is one of tf32.
             code: |m, x| if m.narrow() { x } else { m.call(Function::Tf32, &[x]) },
         }),

@@ -17,7 +17,9 @@
 
 use crate::{
     machine::{Space, Unit, Via},
-    nest::{Carry, CopyId, Digit, Frame, Interleave, LoopKind, Nest, Stmt, ValueId, chain, leaves},
+    nest::{
+        Carry, CopyId, Digit, Expr, Factor, Frame, Interleave, LoopKind, Nest, Stmt, ValueId, chain, leaves,
+    },
     program::Variant,
 };
 use std::fmt;
@@ -179,10 +181,16 @@ fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
     let (mut threads, mut products) = (false, false);
     leaves(body, &mut |path: &[Frame], leaf| {
         let (_, expr) = leaf.leaf().expect("a leaf");
-        if expr.accesses().iter().any(|a| nest.serves(copy, *a)) {
-            let by_itself = nest.product(path, leaf).is_some_and(|p| p.atom.row().descriptors);
-            threads |= !by_itself;
-            products |= by_itself;
+        let own = |expr: &Expr| expr.accesses().iter().any(|a| nest.serves(copy, *a));
+        let Some(product) = nest.product(path, leaf).filter(|p| p.atom.row().descriptors) else {
+            threads |= own(expr);
+            return;
+        };
+        for factor in product.factors {
+            match factor {
+                Factor::Load(access) => products |= nest.serves(copy, access),
+                Factor::Computed(expr) => threads |= own(expr),
+            }
         }
     });
     (threads, products)

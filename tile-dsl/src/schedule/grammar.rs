@@ -135,7 +135,7 @@ impl Word for Order {
     fn number(&mut self) -> Option<&mut u32> {
         match self {
             Order::Grouped(n) | Order::Serpentine(n) => Some(n),
-            Order::Row | Order::Column | Order::Hilbert => None,
+            Order::Row | Order::Column | Order::Hilbert | Order::Reversed => None,
         }
     }
 }

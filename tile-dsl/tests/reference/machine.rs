@@ -78,7 +78,7 @@ impl Machine for Recorder {
             Function::Min => "min.f32",
             Function::Maximum => "max.NaN.f32",
             Function::Minimum => "min.NaN.f32",
-            Function::Ex2 => "ex2.approx.f32",
+            Function::Ex2 => "ex2.approx.ftz.f32",
             Function::Rsqrt => "rsqrt.approx.f32",
             Function::Tf32 => "cvt.rna.tf32.f32",
         })

@@ -37,12 +37,13 @@ fn elements(float: bool, int: bool, truth: bool) -> String {
 }
 
 /// How far a result is off.
-fn error(steps: u64, ulps: f64) -> String {
+fn error(steps: u64, ulps: f64, least: f64) -> String {
+    let flushed = if least > 0.0 { " Results below 2⁻¹²⁶ are 0." } else { "" };
     match steps {
         0 => "none.".into(),
         1 => "correctly rounded: half a unit in the last place.".into(),
         _ => format!(
-            "at most {ulps} units in the last place of an `f32`. Bounds of results count {steps} roundings."
+            "at most {ulps} units in the last place of an `f32`.{flushed} Bounds of results count {steps} roundings."
         ),
     }
 }
@@ -60,7 +61,9 @@ fn facts(operation: Operation) -> Option<Facts> {
                     Some(_) => format!("{}; the result is `i32`", elements(true, false, false)),
                     None => elements(row.float.is_some(), row.int.is_some(), row.truth.is_some()),
                 },
-                error: Some(row.float.map_or("none.".into(), |real| error(real.steps, real.ulps))),
+                error: Some(
+                    row.float.map_or("none.".into(), |real| error(real.steps, real.ulps, real.least)),
+                ),
                 code: code.unwrap_or_else(|| match row.key {
                     Some(_) => "`shr.s32`, `and.b32`, `xor.b32`, `setp.nan.f32`, `selp.b32`".into(),
                     None => "`not.pred`".into(),

@@ -3,7 +3,7 @@
 use super::{Parse, ParseError, Parser};
 use crate::{
     kernel::{
-        Async, DType, Expr, Group, Mem, Role, Stmt, Var,
+        Async, DType, Expr, Group, Mem, Role, Rows, Stmt, Var,
         visit::{Access, Row, VisitorMut},
     },
     nest::Atom,
@@ -217,6 +217,15 @@ impl<'a> VisitorMut<'a> for Parser {
     }
     fn map(&mut self, map: &'a mut u32) -> Parse {
         self.param("a tensor map").map(|read| *map = read)
+    }
+    fn rows(&mut self, rows: &'a mut Rows) -> Parse {
+        if self.kernel.frags.iter().any(|f| f.name == self.peek()) {
+            *rows = Rows::Held { frag: 0, slots: Vec::new() };
+        }
+        match rows {
+            Rows::Shared(tile) => self.tile(tile),
+            Rows::Held { frag, slots } => self.slots(frag, slots),
+        }
     }
     fn ring(&mut self, buffer: &'a mut u32) -> Parse {
         self.shared_named().map(|read| *buffer = read)

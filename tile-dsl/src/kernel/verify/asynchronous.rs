@@ -2,8 +2,8 @@
 
 use super::{Check, Verifier, ensure};
 use crate::{
-    kernel::{Async, Mem, Param, Role},
-    nest::{WARPGROUP, registers_at_launch, registers_of_product, two_ctas_fit},
+    kernel::{Async, Mem, Param, Role, Rows, Tile},
+    nest::{Atom, Operand, WARPGROUP, registers_at_launch, registers_of_product, two_ctas_fit},
 };
 
 impl Verifier<'_> {
@@ -91,20 +91,29 @@ impl Verifier<'_> {
                     let dtype = self.slot(*frag, *slot)?;
                     ensure(dtype == atom.row().accumulator, || format!("{atom} adds to {dtype}"))?;
                 }
-                for tile in [a, b] {
-                    let dtype = self.kernel.dtype_of(Mem::Shared(tile.shared));
-                    ensure(dtype.is_some_and(|d| atom.row().multiplies(d)), || {
-                        format!("{atom} of {dtype:?}")
-                    })?;
-                    ensure(tile.k_major || !atom.row().k_major, || format!("{atom} of rows across k"))?;
-                    ensure([32, 64, 128].contains(&tile.swizzle), || {
-                        format!("a swizzle of {}", tile.swizzle)
-                    })?;
+                match a {
+                    Rows::Shared(tile) => self.described(*atom, tile)?,
+                    Rows::Held { frag, slots } => {
+                        let elements = atom.elements(Operand::A) as usize;
+                        ensure(slots.len() == elements, || format!("{atom} of {} elements", slots.len()))?;
+                        for slot in slots {
+                            let dtype = self.slot(*frag, *slot)?;
+                            ensure(atom.row().multiplies(dtype), || format!("{atom} of {dtype}"))?;
+                        }
+                    }
                 }
-                Ok(())
+                self.described(*atom, b)
             }
             _ => Ok(()),
         }
+    }
+
+    /// An operand that a product reads from shared memory.
+    fn described(&self, atom: Atom, tile: &Tile) -> Check {
+        let dtype = self.kernel.dtype_of(Mem::Shared(tile.shared));
+        ensure(dtype.is_some_and(|d| atom.row().multiplies(d)), || format!("{atom} of {dtype:?}"))?;
+        ensure(tile.k_major || !atom.row().k_major, || format!("{atom} of rows across k"))?;
+        ensure([32, 64, 128].contains(&tile.swizzle), || format!("a swizzle of {}", tile.swizzle))
     }
 
     /// A box of a tensor map, and the buffer that it comes from, where it is stored, or goes to.

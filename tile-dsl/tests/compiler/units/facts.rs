@@ -101,9 +101,12 @@ fn every_fact_is_read_as_it_is_printed() {
     let nest = nest();
     let text = printed(&nest);
     assert_eq!(parse_nest(&text, &nest).unwrap(), nest, "{text}");
-    for (order, name) in
-        [(Order::Column, "col"), (Order::Hilbert, "hilbert"), (Order::Grouped(4), "grouped(4)")]
-    {
+    for (order, name) in [
+        (Order::Column, "col"),
+        (Order::Hilbert, "hilbert"),
+        (Order::Reversed, "reversed"),
+        (Order::Grouped(4), "grouped(4)"),
+    ] {
         let other = Nest { order, ..nest.clone() };
         assert!(printed(&other).contains(&format!("; order({name})\n")));
         assert_eq!(parse_nest(&printed(&other), &nest).unwrap(), other);

@@ -56,6 +56,7 @@ fn every_order_takes_each_tile_once() {
             Order::Serpentine(3),
             Order::Serpentine(u32::MAX),
             Order::Hilbert,
+            Order::Reversed,
         ] {
             let tiles: BTreeSet<[i64; 2]> = walk(order, counts).into_iter().collect();
             assert_eq!(tiles.len() as i64, counts[0] * counts[1], "{order} of {counts:?}");

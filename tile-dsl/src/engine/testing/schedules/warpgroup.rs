@@ -43,32 +43,59 @@ impl Generator<'_> {
         }
         let atom = Atom::from_name("wgmma", Some([64, columns])).expect("a number of columns");
         self.propose(directive::TensorCore { value: product.value.clone(), atom, swapped });
+        // Products beside it: what one leaves in registers may be the rows of another.
+        let mut others = self.products();
+        others.retain(|other| other.value != product.value);
+        for other in &others {
+            let swapped = self.chance(15);
+            let core = |columns| directive::TensorCore {
+                value: other.value.clone(),
+                atom: Atom::from_name("wgmma", Some([64, columns])).expect("a number of columns"),
+                swapped,
+            };
+            let taken = self.chance(85) && [64, 32, 16, 8].into_iter().any(|n| self.propose(core(n)));
+            if !taken && self.chance(50) {
+                let value = other.value.clone();
+                self.propose(directive::TensorCore { value, atom: Atom::MMA, swapped });
+            }
+        }
         self.windows_outside(product);
         self.wild_orders(busy);
         let k = product.steps();
         // All copies of a loop that threads of their own make come by tensor maps, and its pipeline is theirs.
         let produced = self.chance(50);
-        for buffer in &product.factors {
-            let others = [
+        let of_others = others.iter().flat_map(|other| {
+            let at = crate::nest::over_tiles(&other.axes[2]);
+            other.factors.iter().map(move |buffer| (buffer, at.clone()))
+        });
+        let operands: Vec<(&String, String)> =
+            product.factors.iter().map(|buffer| (buffer, k.clone())).chain(of_others).collect();
+        // Where the axis of a sum is not tiled, its factors are copied at the tiles of another one.
+        let tiles: Vec<String> = self.kernel.axes.iter().map(|a| crate::nest::over_tiles(&a.name)).collect();
+        for (buffer, at) in operands {
+            let ways = [
                 (Via::Tma, None),
                 (Via::Tma, None),
                 (Via::Tma, None),
                 (Via::CpAsync, Some(16)),
                 (Via::Plain, None),
             ];
-            let how = if produced { others[0] } else { *self.random.pick(&others) };
-            let stage = |(via, vector), transposed| {
+            let how = if produced { ways[0] } else { *self.random.pick(&ways) };
+            let stage = |at: &String, (via, vector), transposed| {
                 D::Stage(directive::Stage {
                     buffer: buffer.clone(),
-                    at: Some(k.clone()),
+                    at: Some(at.clone()),
                     space: Space::Shared,
                     transposed,
                     via,
                     vector,
                 })
             };
-            let ways = [how, (Via::Plain, None)].into_iter().flat_map(|how| [(how, false), (how, true)]);
-            ways.into_iter().any(|(how, transposed)| self.propose(stage(how, transposed)));
+            let ways = [how, (Via::Plain, None)].map(|how| [(how, false), (how, true)]);
+            let places: Vec<&String> = [&at].into_iter().chain(&tiles).collect();
+            places.into_iter().any(|at| {
+                ways.as_flattened().iter().any(|(how, transposed)| self.propose(stage(at, *how, *transposed)))
+            });
             let first = self.random.below(3);
             (0..3).any(|n| {
                 self.propose(directive::Swizzle { buffer: buffer.clone(), span: 32 << ((first + n) % 3) })

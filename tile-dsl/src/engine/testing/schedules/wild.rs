@@ -417,6 +417,7 @@ impl Generator<'_> {
                 Order::Row,
                 Order::Column,
                 Order::Hilbert,
+                Order::Reversed,
                 Order::Grouped(*self.random.pick(&groups)),
                 Order::Serpentine(*self.random.pick(&groups)),
             ];

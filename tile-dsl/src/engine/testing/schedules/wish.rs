@@ -104,9 +104,7 @@ impl Generator<'_> {
         self.warps = addressed.iter().any(has);
         let mut product = None;
         if ATOMS.iter().any(has) {
-            let mut products = self.products();
-            // Both factors come from shared memory as they are.
-            products.retain(|p| !has(&Kind::Wgmma) || p.factors.len() == 2);
+            let products = self.products();
             if products.is_empty() {
                 self.refusals.push((wanted[0], "no product that the atom could multiply".into()));
                 return None;

@@ -5,7 +5,7 @@ fn scaled(a: &Tensor<bf16, M, K>, g: &Tensor<bf16, K>, b: &Tensor<bf16, K, N>, c
     let (i, j) = program_tile(M, N);
     let mut acc = zeros::<f32>([i, j]);
     for k in tiles(K) {
-        acc = dot(load(a, [i, k]) * load(g, [k]), load(b, [k, j]), acc);
+        acc = dot(load(a, [i, k]), load(b, [k, j]) * load(g, [k]), acc);
     }
     store(c, [i, j], acc);
 }
