@@ -16,6 +16,7 @@ mod integers;
 mod legal;
 mod limits;
 mod multiple;
+mod online;
 mod private;
 #[path = "../../examples/matmul/kernel.rs"]
 #[allow(dead_code, reason = "an example's")]

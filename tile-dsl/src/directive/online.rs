@@ -1,0 +1,75 @@
+//! `online`: reductions over an axis that depend on each other share one loop over its tiles.
+//!
+//! ```text
+//! online(n = 64)    let m = max(g, n); let p = exp(g - m); let l = sum(p, n); let o = dot(p, v, zeros)
+//!                   →  for n in tiles(N) { let m.max = max(g, n); .. p = exp(g - m.frame); l = l * m.scale + sum(p, n);
+//!                                          o = dot(p, v, o * m.scale); m = m.next }
+//! ```
+//! It rewrites the text of the kernel, so it applies before all others: they see the loop and its tiles, `n.o` and `n.t`. A reduction
+//! keeps its name, that of a tile is `m.max` or `l.sum`. What reads points of `n` behind the loop computes them again, along `n2`.
+//! Conditions: `n` is no axis of programs. Each term of a sum or `dot` over `n` that depends on a maximum or minimum `m` of `g` is a
+//! product of `exp(c * (g - m))` or `exp2`, with the sign of `c` for which it is at most 1; of what does not depend on totals; and of
+//! what has no `n`, such as `1 / l`, which leaves the sum. A cast to fewer bits rounds such powers alone. A `dot` starts from zeros. No
+//! store and no loop stands between the reductions.
+//! Cost: each step scales what the steps before have summed: a product for each element of `l` and `o`. The tiles are part of what
+//! is computed, as rounding depends on them.
+//! Source: Milakov and Gimelshein 2018; Dao and others 2022.
+
+use super::prelude::*;
+use crate::{
+    engine::{families::recurrence, names},
+    index::AxisId,
+    nest,
+    tile::{self, online},
+};
+
+directive! {
+    /// `online(n = 64)`: the reductions over `n` in one loop over tiles of 64 points.
+    "online(n = 64)" in Text, 0:
+    Online { axis: String, size: u32 } => |s| s.each(axis, "an axis").mark("=").number(size)
+}
+
+impl Definition for Online {
+    fn apply(&self, nest: &Nest, _: SpanId) -> Applied {
+        apply(nest, &self.axis, self.size)
+    }
+
+    fn gives(&self) -> Vec<Name> {
+        Name::loops_of(&self.axis)
+    }
+}
+
+impl Drawn for Online {}
+
+/// `online(axis = size)`.
+fn apply(nest: &Nest, axis: &str, size: u32) -> Applied {
+    let id = names::axis(nest, axis)?;
+    super::tile::in_range(axis, size)?;
+    let other = |other: &AxisId| *other != id && online::online(&nest.kernel, *other).is_ok();
+    let others = || (0..nest.kernel.axes.len() as u16).map(AxisId).filter(other);
+    let written = online::online(&nest.kernel, id).map_err(|why| {
+        let instead = others().map(|other| {
+            let axis = nest.axis(other).to_string();
+            Edit::instead([Online { axis, size }])
+        });
+        let tile = directive::Tile { axis: axis.to_string(), size };
+        let edits = instead.chain([Edit::instead([tile]), Edit::remove()]).collect::<Vec<_>>();
+        Failure::refused(*why).edits(edits)
+    })?;
+    if let Some(wrong) = tile::verify(&written.kernel).first() {
+        return Err(Failure::internal(format!("of `online({axis} = {size})`: {}", wrong.message)));
+    }
+    let mut next = nest::initial(&written.kernel).map_err(|wrong| Failure::internal(wrong.message))?;
+    next.written = nest.written.clone().or_else(|| Some(Box::new(nest.kernel.clone())));
+    for (name, size) in nest.tiles() {
+        next = recurrence::size(&next, names::axis(&next, &name)?, size)?.0;
+    }
+    let id = names::axis(&next, axis)?;
+    let (next, mut proof) = match next.recurrences.contains_key(&id) {
+        true => recurrence::size(&next, id, size)?,
+        // Nothing is scaled: these are plain reductions.
+        false => super::tile::apply(&next, axis, size)?,
+    };
+    proof.facts.splice(0..0, written.facts);
+    Ok((next, proof))
+}
