@@ -97,6 +97,7 @@ const DIRECTIVES: [&str; 36] = [
     "tile",
     "split",
     "recompute",
+    "online",
     "fuse",
     "reorder",
     "stage",

@@ -6,7 +6,7 @@ fn reduced(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R>) {
     let n = whole(N);
     let v = load(x, [r, n]);
     let mean = sum(v, n);
-    let above = sum(select(v > mean, 1.0, 0.0), n);
+    let above = sum(select(v > mean, 1.0f32, 0.0f32), n);
     store(y, [r], above);
 }
 

@@ -11,7 +11,7 @@ fn reduced(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R>) {
 }
 
 schedule! {
-    fast for reduced { online(n = 16); tile(r = 4, n = 8); bind(r -> thread.x); }
+    fast for reduced { fits(N <= 64); online(n = 16); tile(r = 4, n = 8); bind(r -> thread.x); }
 }
 
 fn main() {}

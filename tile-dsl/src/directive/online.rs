@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! online(n = 64)    let m = max(g, n); let p = exp(g - m); let l = sum(p, n); let o = dot(p, v, zeros)
-//!                   →  for n in tiles(N) { let m.max = max(g, n); .. p = exp(g - m.frame); l = l * m.scale + sum(p, n);
+//!                   →  for n in tiles(N) { let m.max = max(g, n); .. let p = exp(g - m.frame); l = l * m.scale + sum(p, n);
 //!                                          o = dot(p, v, o * m.scale); m = m.next }
 //! ```
-//! It rewrites the text of the kernel, so it applies before all others: they see the loop and its tiles, `n.o` and `n.t`. A reduction
-//! keeps its name, that of a tile is `m.max` or `l.sum`. What reads points of `n` behind the loop computes them again, along `n2`.
-//! Conditions: `n` is no axis of programs. Each term of a sum or `dot` over `n` that depends on a maximum or minimum `m` of `g` is a
-//! product of `exp(c * (g - m))` or `exp2`, with the sign of `c` for which it is at most 1; of what does not depend on totals; and of
-//! what has no `n`, such as `1 / l`, which leaves the sum. A cast to fewer bits rounds such powers alone. A `dot` starts from zeros. No
-//! store and no loop stands between the reductions.
-//! Cost: each step scales what the steps before have summed: a product for each element of `l` and `o`. The tiles are part of what
-//! is computed, as rounding depends on them.
+//! It rewrites the text of the kernel before all other directives apply. These see the loop, and its tiles as `n.o` and `n.t`.
+//! A total keeps its name, such as `m` and `l`. That of one tile is `m.max` or `l.sum`.
+//! What reads points of `n` behind the loop computes them again, along an axis `n2`.
+//! Conditions: `n` is no axis of programs, and no store and no loop stands between the reductions. Each term of a sum or `dot` over `n`
+//! is a product of three kinds of factors. The first is `exp(c * (g - m))` or `exp2`, where `m` is the maximum or minimum of the same
+//! `g`, and the sign of `c` is the one for which the power is at most 1. The second does not depend on the other reductions. The third
+//! lacks `n`, such as `1 / l`: it leaves the sum. A cast to `f16` or `f8` rounds powers alone. A `dot` starts from zeros.
+//! Cost: each step scales what the steps before have summed, a product for each element of `l` and `o`. Rounding depends on the size of
+//! the tiles, so the size is part of what is computed.
 //! Source: Milakov and Gimelshein 2018; Dao and others 2022.
 
 use super::prelude::*;

@@ -60,7 +60,8 @@ pub(super) fn apply(nest: &Nest, axis: &str, size: u32) -> Result<(Nest, Proof),
     }
     let (outer_name, inner_name) = (crate::nest::over_tiles(axis), crate::nest::in_tile(axis));
     if nest.names.contains_key(&outer_name) {
-        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{axis}` is tiled already"))));
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{axis}` is tiled already")))
+            .edit(Edit::remove()));
     }
     let whole = nest.names[axis];
     let (outer, inner) = whole.cut(size);

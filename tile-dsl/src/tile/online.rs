@@ -21,6 +21,7 @@
 //! `place` (what stands before, in and behind the loop), `text` (the kernel with the loop).
 
 mod axes;
+mod choice;
 mod known;
 mod linear;
 mod named;
@@ -57,6 +58,8 @@ struct Fold {
     inside: BTreeMap<super::VarId, Expr>,
     /// The maxima and minima that powers are taken from.
     frames: Totals,
+    /// Those, and the others that members follow.
+    followed: Totals,
 }
 
 /// A reduction that the loop keeps up to date.
@@ -67,6 +70,8 @@ struct Member {
     value: Expr,
     powers: Vec<Power>,
     outside: Vec<Outside>,
+    /// The maximum where it chooses what it reduces.
+    chosen: Option<usize>,
 }
 
 fn refused(text: impl Into<String>) -> Diagnostic {
@@ -129,27 +134,33 @@ fn fold(known: &Known<'_>) -> Result<Fold, Box<Diagnostic>> {
     let mut members = Vec::new();
     for total in first..=last {
         let value = terms(total);
-        if weigher.maxima.contains(&total) {
-            let (powers, outside) = (Vec::new(), Vec::new());
-            members.push(Member { total, value: value.clone(), powers, outside });
+        let plain = Member {
+            total,
+            value: value.clone(),
+            powers: Vec::new(),
+            outside: Vec::new(),
+            chosen: weigher.chooses(value),
+        };
+        if weigher.maxima.contains(&total) || plain.chosen.is_some() {
+            members.push(plain);
             continue;
         }
         let follows = match (is_maximum(&total), weigher.folded(value).first()) {
             (true, Some(of)) => {
                 let [name, of] = [total, *of].map(|n| known.name_of(n));
-                let text = format!(
-                    "`{name}` is no sum: it is the {} of what depends on `{of}`",
-                    known.totals[total].op.name()
-                );
-                Err(Why { text, span: value.span })
+                let op = known.totals[total].op.name();
+                let text = format!("`{name}` is no sum: it is the {op} of what depends on `{of}`");
+                Err(Why::new(text, value))
             }
             _ => weigher.total(value),
         };
         let term = follows.map_err(|why| not_kept(known, total, first, why))?;
-        members.push(Member { total, value: term.value, powers: term.powers, outside: term.outside });
+        members.push(Member { value: term.value, powers: term.powers, outside: term.outside, ..plain });
     }
-    let frames = members.iter().flat_map(|member| member.powers.iter().map(|power| power.of)).collect();
-    Ok(Fold { members, inside: weigher.inside, frames })
+    let frames: Totals =
+        members.iter().flat_map(|member| member.powers.iter().map(|power| power.of)).collect();
+    let followed = frames.iter().copied().chain(members.iter().filter_map(|member| member.chosen)).collect();
+    Ok(Fold { members, inside: weigher.inside, frames, followed })
 }
 
 /// A reduction that does not follow.
@@ -159,7 +170,10 @@ fn not_kept(known: &Known<'_>, total: usize, first: usize, why: Why) -> Box<Diag
     let told = refused(text)
         .note(why.span, "this is the part that does not follow")
         .note(known.totals[first].span, format!("`{of}` is computed here"));
-    Box::new(told)
+    Box::new(match why.instead {
+        Some(instead) => told.remark(instead),
+        None => told,
+    })
 }
 
 /// What was found of each reduction.
@@ -177,6 +191,9 @@ fn facts(known: &Known<'_>, fold: &Fold) -> Vec<String> {
             scales.push(scale);
         }
         let how = match scales.is_empty() {
+            _ if let Some(of) = member.chosen => {
+                format!("`{name}` is that of the last tiles with the same `{}`", known.name_of(of))
+            }
             true => format!(
                 "`{name}` of two parts is theirs, combined by `{}`",
                 known.totals[member.total].op.name()

@@ -120,8 +120,44 @@ kernel loops(x: &[f32; M, N], w: &[f32; N, D], to: &[i32; M], o: &mut [f32; M, D
     }
 }";
 
-const TEXTS: [(&str, &str); 7] =
-    [(LOOPS, "n"), (ATTENTION, "j"), (PACKED, "j"), (SOFTMAX, "n"), (NARROW, "n"), (LEAST, "n"), (TWO, "n")];
+/// The greatest element's first place, how often it is there, and a sum beside them.
+const PLACES: &str = "\
+kernel places(x: &[f32; M, N], to: &[i32; M], y: &mut [i32; M], z: &mut [f32; M], t: &mut [f32; M]) {
+    axis i in program_tile(M);
+    axis n in whole(N).below(load(to, [i]));
+    let v = load(x, [i, n]);
+    let m = max(v, n);
+    let at = min(select(v == m, iota(n), 2147483647_i32), n);
+    let hit = select(m == v, 1.0_f32, 0.0_f32);
+    let count = sum(hit, n);
+    let l = sum(exp(v - m), n);
+    store(y, [i], at);
+    store(z, [i], count);
+    store(t, [i], l);
+}";
+
+/// As integers of the same order; nothing follows by a power.
+const ORDER: &str = "\
+kernel order(x: &[f32; M, N], w: &[f32; M, N], y: &mut [i32; M], z: &mut [f32; M]) {
+    axis i in program_tile(M);
+    axis n in whole(N);
+    let v = order(load(x, [i, n]));
+    let least = min(v, n);
+    store(z, [i], max(select(least == v, load(w, [i, n]), -inf_f32), n));
+    store(y, [i], least);
+}";
+
+const TEXTS: [(&str, &str); 9] = [
+    (PLACES, "n"),
+    (ORDER, "n"),
+    (LOOPS, "n"),
+    (ATTENTION, "j"),
+    (PACKED, "j"),
+    (SOFTMAX, "n"),
+    (NARROW, "n"),
+    (LEAST, "n"),
+    (TWO, "n"),
+];
 
 fn kernel(text: &str, dtype: DType) -> Kernel {
     let mut kernel = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));

@@ -21,7 +21,8 @@ pub(crate) fn size(nest: &Nest, axis: AxisId, size: u32) -> Result<(Nest, Proof)
     let name = nest.axis(axis).to_string();
     let known = nest.recurrences[&axis];
     if known.tile.is_some() {
-        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{name}` is tiled already"))));
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{name}` is tiled already")))
+            .edit(Edit::remove()));
     }
     let (outer, inner) = (crate::nest::over_tiles(&name), crate::nest::in_tile(&name));
     let (old, new) = ([nest.names[&outer], nest.names[&inner]], nest.names[&name].cut(size));

@@ -65,7 +65,7 @@ impl<'e> Linear<'e> {
 }
 
 /// Whether a cast of `x` to the type of `value` keeps every number.
-pub(super) fn widens(known: &Known<'_>, value: &Expr, x: &Expr) -> bool {
+fn widens(known: &Known<'_>, value: &Expr, x: &Expr) -> bool {
     let (to, from) = (known.dtype(value).float(), known.dtype(x).float());
     matches!((to, from), (Some(to), Some(from)) if to.holds(from))
 }

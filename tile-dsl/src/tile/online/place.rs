@@ -115,9 +115,10 @@ fn looped(
         if known.total(var).is_some() {
             continue;
         }
-        let of_frame = |value: &Expr| known.depends_on(value).iter().any(|total| fold.frames.contains(total));
+        let follows =
+            |value: &Expr| known.depends_on(value).iter().any(|total| fold.followed.contains(total));
         match known.lets.get(&var) {
-            Some((at, value)) if known.along(value) || of_frame(value) => {
+            Some((at, value)) if known.along(value) || follows(value) => {
                 if found.insert(*at) {
                     looped(known, fold, fold.inside.get(&var).unwrap_or(value), found)?;
                 }

@@ -24,14 +24,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The kernel with the loop.
 pub(super) fn write(known: &Known<'_>, fold: &Fold, place: &Place) -> Kernel {
-    let (carried, frames) = (BTreeMap::new(), BTreeMap::new());
     let mut writer = Writer {
         known,
         fold,
         place,
         kernel: known.kernel.clone(),
-        carried,
-        frames,
+        carried: BTreeMap::new(),
+        next: BTreeMap::new(),
+        frames: BTreeMap::new(),
         inside: Names::new(),
         late: Names::new(),
     };
@@ -88,6 +88,8 @@ struct Writer<'k> {
     kernel: Kernel,
     /// What the loop carries, by total.
     carried: BTreeMap<usize, VarId>,
+    /// The maximum with that of the tile, by total.
+    next: BTreeMap<usize, VarId>,
     /// What the maximum is taken to be, by total.
     frames: BTreeMap<usize, VarId>,
     /// Variables of the loop for those that are bound before it, too.
@@ -187,7 +189,7 @@ impl Writer<'_> {
         let (known, fold) = (self.known, self.fold);
         let (mut body, mut last, mut done) = (Vec::new(), Vec::new(), BTreeSet::new());
         let (framed, summed): (Vec<&Member>, Vec<&Member>) =
-            fold.members.iter().partition(|member| fold.frames.contains(&member.total));
+            fold.members.iter().partition(|member| fold.followed.contains(&member.total));
         for member in framed {
             self.values(&member.value, &mut done, &mut body);
             last.push(self.frame(member, &mut body));
@@ -199,6 +201,11 @@ impl Writer<'_> {
             for power in &member.powers {
                 let scale = self.scale(power, self.accumulator(member), &mut scales, &mut body);
                 sum = bin(BinOp::Mul, sum, scale);
+            }
+            if let Some(of) = member.chosen {
+                let (span, elem) = (sum.span, ElemType::Fixed(self.accumulator(member)));
+                let same = cmp(CmpOp::Eq, var(self.carried[&of], span), var(self.next[&of], span));
+                sum = select(same, sum, neutral(known.totals[member.total].op, elem, span));
             }
             body.push(self.update(member, sum));
         }
@@ -226,17 +233,34 @@ impl Writer<'_> {
         }
     }
 
-    /// An expression of the loop: at the frames of the maxima.
+    /// An expression of the loop: powers are of frames, and elements are compared with the maximum itself.
     fn framed(&self, value: &Expr) -> Expr {
         let mut value = value.clone();
-        value.each_mut(&mut |e| {
-            if let ExprKind::Var(var) = &mut e.kind {
-                let frame = self.known.total(*var).and_then(|total| self.frames.get(&total));
-                *var = *frame.or_else(|| self.inside.get(var)).unwrap_or(var);
+        value.each_mut(&mut |e| match &mut e.kind {
+            ExprKind::Cmp(_, a, b) => {
+                [a, b].into_iter().for_each(|x| self.replace(x, &self.next));
+                false
             }
-            true
+            _ => {
+                self.replace_one(e, &self.frames);
+                true
+            }
         });
         value
+    }
+
+    fn replace(&self, value: &mut Expr, maxima: &BTreeMap<usize, VarId>) {
+        value.each_mut(&mut |e| {
+            self.replace_one(e, maxima);
+            true
+        });
+    }
+
+    fn replace_one(&self, value: &mut Expr, maxima: &BTreeMap<usize, VarId>) {
+        if let ExprKind::Var(var) = &mut value.kind {
+            let maximum = self.known.total(*var).and_then(|total| maxima.get(&total));
+            *var = *maximum.or_else(|| self.inside.get(var)).unwrap_or(var);
+        }
     }
 
     /// The maximum with that of a tile, and what it is taken to be; the statement that updates it at the end of the step.
@@ -254,10 +278,13 @@ impl Writer<'_> {
         let tile = bind(&mut self.kernel, op.name(), own);
         let next = bin(op.combine(), var(carried, span), var(tile, span));
         let next = bind(&mut self.kernel, "next", next);
-        let least = cmp(CmpOp::Eq, var(next, span), neutral(op, elem, span));
-        let frame = select(least, constant(0.0, elem, span), var(next, span));
-        let frame = bind(&mut self.kernel, "frame", frame);
-        self.frames.insert(member.total, frame);
+        self.next.insert(member.total, next);
+        if self.fold.frames.contains(&member.total) {
+            let least = cmp(CmpOp::Eq, var(next, span), neutral(op, elem, span));
+            let frame = select(least, constant(0.0, elem, span), var(next, span));
+            let frame = bind(&mut self.kernel, "frame", frame);
+            self.frames.insert(member.total, frame);
+        }
         let mut value = var(next, span);
         self.keep(carried, &mut value, false);
         Stmt::Assign { var: carried, value, span }

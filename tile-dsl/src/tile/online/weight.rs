@@ -10,7 +10,7 @@
 
 use super::{
     known::{Known, Totals},
-    linear::{Linear, widens},
+    linear::Linear,
 };
 use crate::{
     index::AxisId,
@@ -51,7 +51,20 @@ pub(super) struct Term {
 #[derive(Debug)]
 pub(super) struct Why {
     pub text: String,
+    /// The part that does not follow.
     pub span: SpanId,
+    /// What to write instead.
+    pub instead: Option<String>,
+}
+
+impl Why {
+    pub fn new(text: String, part: &Expr) -> Self {
+        Why { text, span: part.span, instead: None }
+    }
+
+    fn instead(self, text: impl Into<String>) -> Self {
+        Why { instead: Some(text.into()), ..self }
+    }
 }
 
 type Weighed<T = Term> = Result<T, Why>;
@@ -85,7 +98,7 @@ impl<'k> Weigher<'k> {
                 let known = self.known;
                 if known.constant(acc) != Some(0.0) {
                     let text = format!("it starts from `{}`, and not from zeros", known.kernel.show(acc));
-                    return Err(Why { text, span: acc.span });
+                    return Err(Why::new(text, acc).instead("start from zeros, and add it to the result"));
                 }
                 let (a, b) = (self.term(a)?, self.term(b)?);
                 let axes = known.axes(acc);
@@ -102,11 +115,11 @@ impl<'k> Weigher<'k> {
                     let text = format!(
                         "it sums over `{axis}`, too, and a factor of its terms differs along `{axis}`"
                     );
-                    return Err(Why { text, span: value.span });
+                    return Err(Why::new(text, value));
                 }
                 if let Some(axis) = axes.difference(&left).next() {
                     let text = format!("only what leaves its terms has the axis `{}`", name(axis));
-                    return Err(Why { text, span: value.span });
+                    return Err(Why::new(text, value));
                 }
                 let kind = ExprKind::Dot(Box::new(a.value), Box::new(b.value), acc.clone());
                 Ok(Term {
@@ -148,14 +161,14 @@ impl<'k> Weigher<'k> {
                     return Err(self.no_product(value));
                 }
                 let term = self.term(x)?;
-                if !widens(known, value, x) && !term.bounded {
+                if !has_range(known, value, x) && !term.bounded {
                     let text = format!(
-                        "`{}` rounds to {} what `{}` does not bound: the element of a part may be too large for it",
-                        known.kernel.show(value),
-                        known.dtype(value),
-                        self.blamed(value)
+                        "`{}` does not bound `{}`: for a part, it may be too large for {}",
+                        self.blamed(value),
+                        known.kernel.show(x),
+                        known.dtype(value)
                     );
-                    return Err(Why { text, span });
+                    return Err(Why::new(text, value).instead("multiply behind the cast"));
                 }
                 Ok(again(ExprKind::Cast(*elem, Box::new(term.value.clone())), term))
             }
@@ -228,7 +241,7 @@ impl<'k> Weigher<'k> {
                     self.known.kernel.show(whole),
                     self.blamed(b)
                 );
-                Err(Why { text, span: whole.span })
+                Err(Why::new(text, whole))
             }
             (_, true, true) | (BinOp::Div, true, _) => Err(self.no_product(whole)),
             _ => {
@@ -261,7 +274,7 @@ impl<'k> Weigher<'k> {
                     "`{}` grows without bound as its elements go away from `{name}`, which is their {least}",
                     known.kernel.show(whole)
                 );
-                return Err(Why { text, span: whole.span });
+                return Err(Why::new(text, whole));
             }
             powers.push(Power { of, op, by });
         }
@@ -275,15 +288,14 @@ impl<'k> Weigher<'k> {
             cancelled.plus(known, &Linear(of), -power.by);
             left = cancelled;
         }
-        for (_, term) in &left.0 {
-            if let Some(total) = self.folded(term).first() {
-                return Err(self.not_linear(term, *total, whole));
-            }
-            if known.along(term) {
-                return Err(self.other(term, &powers, whole));
-            }
+        let known_late = left.0.iter().find_map(|(_, term)| Some((*term, *self.folded(term).first()?)));
+        if let Some((term, total)) = known_late {
+            return Err(self.not_linear(term, total, whole));
         }
-        Ok(powers)
+        match left.0.iter().any(|(_, term)| known.along(term)) {
+            true => Err(self.unbounded(&powers, whole)),
+            false => Ok(powers),
+        }
     }
 
     /// What a maximum is taken of, without the mask of the axis.
@@ -301,6 +313,7 @@ impl<'k> Weigher<'k> {
         let (known, name) = (self.known, self.known.name_of(total));
         let shown = known.kernel.show(whole);
         let total = &known.totals[total];
+        let mut instead = None;
         let text = match (&term.kind, total.op) {
             (ExprKind::Var(var), RedOp::Add) if *var == total.var => {
                 format!("`{name}` of a part does not bound `{shown}`: it may overflow")
@@ -309,9 +322,10 @@ impl<'k> Weigher<'k> {
                 if [a, b].into_iter().any(|x| !known.along(x) && self.folded(x).is_empty()) =>
             {
                 let factor = [a, b].into_iter().find(|x| self.folded(x).is_empty()).unwrap_or(a);
+                let factor = known.kernel.show(factor);
+                instead = Some(format!("multiply by `{factor}` first, and take `{name}` of the product"));
                 format!(
-                    "the sign of `{}` in `{shown}` is not known: `{name}` bounds it for one of them",
-                    known.kernel.show(factor)
+                    "the sign of `{factor}` in `{shown}` is not known: `{name}` bounds it for one of them"
                 )
             }
             _ if known.along(term) => {
@@ -320,40 +334,44 @@ impl<'k> Weigher<'k> {
             }
             _ => format!("in `{shown}`, `{}` is known after the last tile only", known.kernel.show(term)),
         };
-        Why { text, span: whole.span }
+        Why { instead, ..Why::new(text, whole) }
     }
 
     /// An exponent has elements of something else than what the maximum is of.
-    fn other(&self, term: &Expr, powers: &[Power], whole: &Expr) -> Why {
+    fn unbounded(&self, powers: &[Power], whole: &Expr) -> Why {
         let known = self.known;
-        let (shown, term) = (known.kernel.show(whole), known.kernel.show(term));
+        let shown = known.kernel.show(whole);
         let text = match powers.first() {
             Some(power) => {
                 let (name, of) = (known.name_of(power.of), known.kernel.show(self.maximum_of(power.of)));
-                let least = if known.totals[power.of].op == RedOp::Max { "greatest" } else { "least" };
-                format!(
-                    "`{name}` is the {least} of `{of}` and does not bound `{term}` in `{shown}`: it may overflow"
-                )
+                let most = if known.totals[power.of].op == RedOp::Max { "greatest" } else { "least" };
+                format!("`{name}` is the {most} of `{of}` and does not bound `{shown}`: it may overflow")
             }
-            None => format!("nothing bounds `{shown}`"),
+            None => format!("nothing bounds `{shown}`: it may overflow"),
         };
-        Why { text, span: whole.span }
+        Why::new(text, whole)
     }
 
     /// A factor that is none.
     fn no_product(&self, value: &Expr) -> Why {
         let name = self.blamed(value);
         let text = format!(
-            "`{}` is no product of a part without `{name}` and one that knows `{name}` alone",
+            "`{}` is no product of what does not depend on `{name}` and what depends on `{name}` alone",
             self.known.kernel.show(value)
         );
-        Why { text, span: value.span }
+        Why::new(text, value)
     }
 
     /// The total that a value should not depend on in the way it does.
     fn blamed(&self, value: &Expr) -> &'k str {
         self.folded(value).first().map_or("?", |total| self.known.name_of(*total))
     }
+}
+
+/// Whether a cast of `x` to the type of `value` has its greatest numbers, but for rounding.
+fn has_range(known: &Known<'_>, value: &Expr, x: &Expr) -> bool {
+    let (to, from) = (known.dtype(value).float(), known.dtype(x).float());
+    matches!((to, from), (Some(to), Some(from)) if to.max() >= from.max() / 2.0 && (to.has_infinities() || !from.has_infinities()))
 }
 
 fn plain_of(powers: Vec<Power>) -> Term {
