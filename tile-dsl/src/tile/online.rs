@@ -22,6 +22,7 @@
 
 mod axes;
 mod choice;
+mod deviation;
 mod known;
 mod linear;
 mod named;
@@ -72,6 +73,8 @@ struct Member {
     outside: Vec<Outside>,
     /// The maximum where it chooses what it reduces.
     chosen: Option<usize>,
+    /// From what it sums squared deviations, if it does; its value is the sum of what deviates then.
+    deviates: Option<Expr>,
 }
 
 fn refused(text: impl Into<String>) -> Diagnostic {
@@ -140,7 +143,12 @@ fn fold(known: &Known<'_>) -> Result<Fold, Box<Diagnostic>> {
             powers: Vec::new(),
             outside: Vec::new(),
             chosen: weigher.chooses(value),
+            deviates: None,
         };
+        if let Some(deviation) = weigher.deviates(value).filter(|_| !weigher.folded(value).is_empty()) {
+            members.push(Member { value: deviation.sum, deviates: Some(deviation.from), ..plain });
+            continue;
+        }
         if weigher.maxima.contains(&total) || plain.chosen.is_some() {
             members.push(plain);
             continue;
@@ -191,6 +199,9 @@ fn facts(known: &Known<'_>, fold: &Fold) -> Vec<String> {
             scales.push(scale);
         }
         let how = match scales.is_empty() {
+            _ if member.deviates.is_some() => {
+                format!("`{name}` follows with the number and the mean of the points")
+            }
             _ if let Some(of) = member.chosen => {
                 format!("`{name}` is that of the last tiles with the same `{}`", known.name_of(of))
             }

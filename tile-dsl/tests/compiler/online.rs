@@ -147,7 +147,34 @@ kernel order(x: &[f32; M, N], w: &[f32; M, N], y: &mut [i32; M], z: &mut [f32; M
     store(y, [i], least);
 }";
 
-const TEXTS: [(&str, &str); 9] = [
+/// The squares from the mean, and from another number; what the row is scaled to.
+const NORM: &str = "\
+kernel norm<T>(x: &[T; M, N], y: &mut [T; M, N], z: &mut [f32; M]) {
+    axis i in program_tile(M);
+    axis n in whole(N);
+    let v = load(x, [i, n]).cast::<f32>();
+    let count = dim(N).cast::<f32>();
+    let mean = sum(v, n) / count;
+    let d = v - mean;
+    let variance = sum(d * d, n) / count;
+    let other = sum((mean * 3.0_f32 - v) * (mean * 3.0_f32 - v), n);
+    store(y, [i, n], (d * rsqrt(variance + 0.001_f32)).cast::<T>());
+    store(z, [i], other);
+}";
+
+/// Of as many points as a number says.
+const SPREAD: &str = "\
+kernel spread(x: &[f32; M, N], to: &[i32; M], z: &mut [f32; M]) {
+    axis i in program_tile(M);
+    axis n in whole(N).between(1_i32, load(to, [i]));
+    let v = load(x, [i, n]);
+    let mean = sum(v, n) / 3.0_f32;
+    store(z, [i], sum((v - mean) * (v - mean), n));
+}";
+
+const TEXTS: [(&str, &str); 11] = [
+    (NORM, "n"),
+    (SPREAD, "n"),
     (PLACES, "n"),
     (ORDER, "n"),
     (LOOPS, "n"),
@@ -263,6 +290,49 @@ fn rows_without_numbers_are_what_the_text_says() {
             }
         }
     }
+}
+
+/// Squares from a mean that is far from zero: those from zero would lose all of them.
+#[test]
+fn deviations_far_from_zero_are_exact() {
+    let kernel = kernel(SPREAD, DType::F32);
+    let mut given = inputs(&kernel, &[("M", 2), ("N", 40)], false);
+    let far = (0..80).map(|n| 10_000.0 + f64::from(n * 37 % 11) / 8.0);
+    given.tensors.insert("x".into(), Elements::from_f64(DType::F32, far));
+    given.tensors.insert("to".into(), Elements::from_f64(DType::I32, [4.0, 4.0]));
+    let nest = online(&kernel, "n", 2);
+    let run = interpret(&nest, &given, Arithmetic::Exact, 1).unwrap();
+    for (found, exact) in run["z"].iter().zip(&reference(&kernel, &given).unwrap()["z"].values) {
+        assert!((found - exact).abs() < 1e-3 * exact, "{found} instead of {exact}");
+    }
+}
+
+/// A second directive for the axis of the second pass.
+#[test]
+fn two_axes_have_a_loop_each() {
+    let text = "\
+kernel twice(x: &[f32; M, N], y: &mut [f32; M]) {
+    axis i in program_tile(M);
+    axis n in whole(N);
+    axis k in whole(N);
+    let v = load(x, [i, n]);
+    let w = load(x, [i, k]) * 0.5;
+    let m = max(v, n);
+    let l = sum(exp(v - m), n);
+    let t = max(w, k);
+    store(y, [i], l + sum(exp(w - t), k));
+}";
+    let kernel = kernel(text, DType::F32);
+    let given = inputs(&kernel, &[("M", 5), ("N", 17)], false);
+    let mut nest = nest::initial(&kernel).unwrap();
+    for directive in &schedule("online(n = 4); online(k = 3)").directives {
+        nest = engine::apply(directive, &nest).unwrap_or_else(|f| panic!("{}", f.diagnostic.message)).0;
+    }
+    assert_eq!(nest.source(), &kernel);
+    assert_eq!(nest.tiles(), [("n".to_string(), 4), ("k".to_string(), 3)].into());
+    let run = interpret(&nest, &given, Arithmetic::Exact, 1).unwrap();
+    let found = Elements::from_f64(DType::F32, run["y"].clone());
+    assert!(reference(&kernel, &given).unwrap()["y"].compare(&found, 1.0).verified());
 }
 
 /// The texts, as `--emit tile` prints them.

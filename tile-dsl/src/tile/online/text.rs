@@ -1,5 +1,7 @@
 //! Writes the kernel with the loop.
 
+mod deviation;
+
 use super::{
     Fold, Member,
     axes::{self, mentions},
@@ -20,6 +22,7 @@ use crate::{
         statements,
     },
 };
+use deviation::Center;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The kernel with the loop.
@@ -32,12 +35,13 @@ pub(super) fn write(known: &Known<'_>, fold: &Fold, place: &Place) -> Kernel {
         carried: BTreeMap::new(),
         next: BTreeMap::new(),
         frames: BTreeMap::new(),
+        centers: BTreeMap::new(),
         inside: Names::new(),
         late: Names::new(),
     };
     writer.rename();
     let before = writer.before();
-    let starts: Vec<Stmt> = fold.members.iter().map(|member| writer.start(member)).collect();
+    let starts: Vec<Stmt> = fold.members.iter().flat_map(|member| writer.starts(member)).collect();
     let mut after = writer.totals();
     after.extend(writer.behind());
     writer.inline(&mut after);
@@ -92,6 +96,8 @@ struct Writer<'k> {
     next: BTreeMap<usize, VarId>,
     /// What the maximum is taken to be, by total.
     frames: BTreeMap<usize, VarId>,
+    /// What it carries besides, of a sum of squared deviations.
+    centers: BTreeMap<usize, Center>,
     /// Variables of the loop for those that are bound before it, too.
     inside: Names,
     /// Variables behind the loop for those that are bound before or in it, too.
@@ -126,6 +132,15 @@ impl Writer<'_> {
             }
         };
         (0..=self.place.last).filter(stays).map(|at| body[at].clone()).collect()
+    }
+
+    /// The variables that the loop carries for a member start.
+    fn starts(&mut self, member: &Member) -> Vec<Stmt> {
+        let mut starts = vec![self.start(member)];
+        if member.deviates.is_some() {
+            starts.extend(self.center(member));
+        }
+        starts
     }
 
     /// The variable that the loop carries for a member, and its start.
@@ -181,7 +196,8 @@ impl Writer<'_> {
     /// Whether what the loop carries is what the rest of the kernel reads.
     fn is_final(&self, member: &Member) -> bool {
         let own = self.known.type_of_total(member.total).dtype();
-        member.powers.is_empty() && member.outside.is_empty() && self.accumulator(member) == own
+        let kept = member.powers.is_empty() && member.outside.is_empty() && member.deviates.is_none();
+        kept && self.accumulator(member) == own
     }
 
     /// One step of the loop.
@@ -197,6 +213,10 @@ impl Writer<'_> {
         let mut scales: Vec<(Power, DType, VarId)> = Vec::new();
         for member in summed {
             self.values(&member.value, &mut done, &mut body);
+            if member.deviates.is_some() {
+                self.deviate(member, &mut body);
+                continue;
+            }
             let mut sum = var(self.carried[&member.total], known.totals[member.total].span);
             for power in &member.powers {
                 let scale = self.scale(power, self.accumulator(member), &mut scales, &mut body);
@@ -373,7 +393,9 @@ impl Writer<'_> {
 
     /// What the text has for members that nothing leaves and whose loop carries something else.
     fn totals(&self) -> Vec<Stmt> {
-        let kept = |member: &&Member| !self.is_final(member) && member.outside.is_empty();
+        let kept = |member: &&Member| {
+            !self.is_final(member) && member.outside.is_empty() && member.deviates.is_none()
+        };
         let total = |member: &Member| Stmt::Let {
             var: self.known.totals[member.total].var,
             value: self.whole(member, self.has_points(self.known.totals[member.total].span)),
@@ -459,6 +481,9 @@ impl Writer<'_> {
 
     /// A member with what has left it.
     fn left(&self, member: &Member) -> Option<Stmt> {
+        if let Some(from) = &member.deviates {
+            return Some(self.squares(member, from));
+        }
         if member.outside.is_empty() {
             return None;
         }
