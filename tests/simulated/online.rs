@@ -105,6 +105,53 @@ mod kernels {
         store(o, [h, i, e], acc.cast::<T>());
     }
 
+    /// Where the greatest element is, and its share of the row.
+    #[tile_kernel]
+    pub fn likely(x: &Tensor<f32, R, N>, at: &mut Tensor<i32, R>, share: &mut Tensor<f32, R>) {
+        let r = program_tile(R);
+        let n = whole(N);
+        let v = load(x, [r, n]);
+        let place = argmax(v, n);
+        let m = max(v, n);
+        let l = sum(exp(v - m), n);
+        store(at, [r], place);
+        store(share, [r], 1.0 / l);
+    }
+
+    /// Layer norm.
+    #[tile_kernel]
+    pub fn layer_norm<T: Float>(x: &Tensor<T, R, N>, y: &mut Tensor<T, R, N>) {
+        let r = program_tile(R);
+        let n = whole(N);
+        let v = load(x, [r, n]).cast::<f32>();
+        let mean = sum(v, n) / N.cast::<f32>();
+        let d = v - mean;
+        let variance = sum(d * d, n) / N.cast::<f32>();
+        store(y, [r, n], (d * rsqrt(variance + 0.00001)).cast::<T>());
+    }
+
+    schedule! {
+        pub likely_serial for likely { online(n = 4); tile(r = 8); bind(r -> thread.x); }
+        pub likely_cta for likely {
+            online(n = 256);
+            tile(r = 1);
+            split(n.t -> no, nt: 64);
+            reduce(place.max.max, place.min, m.max, l.sum: cta);
+            bind(nt -> thread.x);
+        }
+    }
+    schedule! {
+        pub norm_serial for layer_norm<f32 | f16> { online(n = 4); tile(r = 8); bind(r -> thread.x); }
+        pub norm_lanes for layer_norm<f32 | f16> {
+            online(n = 128);
+            tile(r = 4);
+            split(n.t -> no, nl, nv: 32, 4);
+            split(n2 -> mo, ml, mv: 32, 4);
+            reduce(mean.sum, variance.sum.mean.sum, variance.sum.off: lane);
+            bind(r -> warp.x, nl -> lane.x, ml -> lane.x);
+            vectorize(nv, mv);
+        }
+    }
     schedule! {
         pub softmax_serial for softmax<f32 | f16> { online(n = 4); tile(r = 8); bind(r -> thread.x); }
         pub softmax_lanes for softmax<f32 | f16> {
@@ -241,6 +288,32 @@ fn softmax_agrees() {
             let case = support::Case::new(softmax::KERNEL, Some(dtype), &[("R", rows), ("N", columns)], 3);
             for schedule in schedules![softmax_serial, softmax_lanes] {
                 agree::<softmax>(&case, *schedule);
+            }
+        }
+    }
+}
+
+#[test]
+fn places_agree() {
+    for (rows, columns) in [(1, 1), (9, 5), (3, 256), (2, 700)] {
+        // Several elements are the greatest.
+        let x = (0..rows * columns).map(|n| (n * 7 % 13) as f64 / 4.0).collect();
+        let dims = [("R", rows), ("N", columns)];
+        let case = support::Case::with(likely::KERNEL, None, &dims, &[("x", x)]);
+        for schedule in schedules![likely_serial, likely_cta] {
+            agree::<likely>(&case, *schedule);
+        }
+    }
+}
+
+#[test]
+fn layer_norm_agrees() {
+    for dtype in [DType::F32, DType::F16] {
+        for (rows, columns) in [(1, 1), (9, 5), (3, 128), (5, 300), (2, 131), (4, 0)] {
+            let dims = [("R", rows), ("N", columns)];
+            let case = support::Case::new(layer_norm::KERNEL, Some(dtype), &dims, 3);
+            for schedule in schedules![norm_serial, norm_lanes] {
+                agree::<layer_norm>(&case, *schedule);
             }
         }
     }

@@ -34,11 +34,13 @@ mod whole;
 use super::{AxisKind, ExprKind, Kernel, Stmt};
 use crate::{
     diagnostic::Diagnostic,
+    dtype::Float,
     index::AxisId,
     op::{BinOp, RedOp},
     span::SpanId,
     tile::Expr,
 };
+use choice::Choice;
 use known::{Known, Totals};
 use std::collections::BTreeMap;
 use weight::{Outside, Power, Weigher, Why};
@@ -72,7 +74,7 @@ struct Member {
     powers: Vec<Power>,
     outside: Vec<Outside>,
     /// The maximum where it chooses what it reduces.
-    chosen: Option<usize>,
+    chosen: Option<Choice>,
     /// From what it sums squared deviations, if it does; its value is the sum of what deviates then.
     deviates: Option<Expr>,
 }
@@ -167,7 +169,20 @@ fn fold(known: &Known<'_>) -> Result<Fold, Box<Diagnostic>> {
     }
     let frames: Totals =
         members.iter().flat_map(|member| member.powers.iter().map(|power| power.of)).collect();
-    let followed = frames.iter().copied().chain(members.iter().filter_map(|member| member.chosen)).collect();
+    for of in &frames {
+        let (total, dtype) = (&known.totals[*of], known.type_of_total(*of).dtype());
+        if !dtype.float().is_some_and(Float::has_infinities) {
+            let text = format!(
+                "`{}` is {} {dtype}, which has no infinities: the {} of nothing is none that powers can be taken from",
+                known.name(total.var),
+                dtype.article(),
+                total.op.name()
+            );
+            return Err(Box::new(refused(text).note(total.span, "it is computed here")));
+        }
+    }
+    let followed =
+        frames.iter().copied().chain(members.iter().filter_map(|member| Some(member.chosen?.of))).collect();
     Ok(Fold { members, inside: weigher.inside, frames, followed })
 }
 
@@ -202,7 +217,7 @@ fn facts(known: &Known<'_>, fold: &Fold) -> Vec<String> {
             _ if member.deviates.is_some() => {
                 format!("`{name}` follows with the number and the mean of the points")
             }
-            _ if let Some(of) = member.chosen => {
+            _ if let Some(Choice { of, .. }) = member.chosen => {
                 format!("`{name}` is that of the last tiles with the same `{}`", known.name_of(of))
             }
             true => format!(

@@ -128,11 +128,12 @@ kernel places(x: &[f32; M, N], to: &[i32; M], y: &mut [i32; M], z: &mut [f32; M]
     let v = load(x, [i, n]);
     let m = max(v, n);
     let at = min(select(v == m, iota(n), 2147483647_i32), n);
+    let first = min(select(or(v == m, not(v == v)), iota(n), 2147483647_i32), n);
     let hit = select(m == v, 1.0_f32, 0.0_f32);
     let count = sum(hit, n);
     let l = sum(exp(v - m), n);
     store(y, [i], at);
-    store(z, [i], count);
+    store(z, [i], count + first.cast::<f32>());
     store(t, [i], l);
 }";
 

@@ -64,6 +64,13 @@ pub(super) fn place(known: &Known<'_>, fold: &Fold) -> Result<Place, Box<Diagnos
     for at in &place.inside | &place.late {
         unchanged(known, at, last)?;
     }
+    let bound = place.inside.iter().filter_map(|at| match &body[*at] {
+        Stmt::Let { value, .. } => Some(value),
+        _ => None,
+    });
+    for value in bound.chain(fold.members.iter().map(|member| &member.value)) {
+        not_stored(known, value)?;
+    }
     limits(known, &place)?;
     Ok(place)
 }
@@ -165,6 +172,26 @@ fn unchanged(known: &Known<'_>, at: usize, last: usize) -> Result<(), Box<Diagno
         .note(value.span, format!("`{name}` is computed here"))
         .note(span, "this changes what it reads");
     Err(Box::new(told))
+}
+
+/// That the loop reads nothing that the kernel stores to: the two would go over the tensor along axes of their own.
+fn not_stored(known: &Known<'_>, value: &Expr) -> Result<(), Box<Diagnostic>> {
+    let mut stored = None;
+    value.each(&mut |e| {
+        if let ExprKind::Load { tensor, .. } = &e.kind
+            && known.kernel.tensors[usize::from(tensor.0)].mutable
+        {
+            stored.get_or_insert((*tensor, e.span));
+        }
+    });
+    let Some((tensor, span)) = stored else { return Ok(()) };
+    let [tensor, axis] = [
+        &known.kernel.tensors[usize::from(tensor.0)].name,
+        &known.kernel.axes[usize::from(known.axis.0)].name,
+    ];
+    let text =
+        format!("the loop over `{axis}` reads `{tensor}`, which the kernel stores to, in a loop of its own");
+    Err(Box::new(refused(text).note(span, "it is read here").remark("store to another tensor")))
 }
 
 /// That no limit of an axis in the loop follows the axis of the loop.

@@ -5,6 +5,7 @@ mod deviation;
 use super::{
     Fold, Member,
     axes::{self, mentions},
+    choice::Choice,
     is_var,
     known::Known,
     named::fresh,
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     dtype::DType,
     index::{AxisId, Extent},
-    op::{BinOp, CmpOp, RedOp},
+    op::{BinOp, CmpOp, RedOp, UnOp},
     span::SpanId,
     tile::{
         Axis, AxisKind, ElemType, Expr, ExprKind, Kernel, Limits, Stmt, VarId, expressions_mut, limits,
@@ -222,9 +223,14 @@ impl Writer<'_> {
                 let scale = self.scale(power, self.accumulator(member), &mut scales, &mut body);
                 sum = bin(BinOp::Mul, sum, scale);
             }
-            if let Some(of) = member.chosen {
+            if let Some(Choice { of, nan }) = member.chosen {
                 let (span, elem) = (sum.span, ElemType::Fixed(self.accumulator(member)));
-                let same = cmp(CmpOp::Eq, var(self.carried[&of], span), var(self.next[&of], span));
+                let [old, next] = [self.carried[&of], self.next[&of]].map(|id| var(id, span));
+                let mut same = cmp(CmpOp::Eq, old.clone(), next);
+                if nan {
+                    let number = Box::new(cmp(CmpOp::Eq, old.clone(), old));
+                    same = bin(BinOp::Or, same, expr(ExprKind::Un(UnOp::Not, number), span));
+                }
                 sum = select(same, sum, neutral(known.totals[member.total].op, elem, span));
             }
             body.push(self.update(member, sum));
