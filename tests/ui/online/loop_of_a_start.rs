@@ -9,14 +9,14 @@ fn reduced(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R>) {
         m = max(m, max(load(x, [r, n]), n));
     }
     let mut l = zeros::<f32>([r]);
-    for n in tiles(N) {
-        l += sum(exp(load(x, [r, n]) - m), n);
+    for k in tiles(N) {
+        l += sum(exp(load(x, [r, k]) - m), k);
     }
     store(y, [r], l);
 }
 
 schedule! {
-    fast for reduced { fits(N <= 64); online(n = 16); tile(r = 4); bind(r -> thread.x); }
+    fast for reduced { online(n = 16); tile(r = 4); bind(r -> thread.x); }
 }
 
 fn main() {}

@@ -54,7 +54,12 @@ const SIZES: [u32; 3] = [64, 16, 4];
 /// The axes whose tiles the kernel sees and to which no directive gives a size.
 pub(crate) fn without_size(nest: &Nest, schedule: &Schedule) -> Vec<(String, Diagnostic)> {
     let sized = |name: &str| {
-        let tile = |d: &Directive| matches!(&d.kind, DirectiveKind::Tile(directive::Tile { axis, .. }) if axis == name);
+        let tile = |d: &Directive| match &d.kind {
+            DirectiveKind::Tile(directive::Tile { axis, .. }) => axis == name,
+            // It says itself that the loop is none to make.
+            DirectiveKind::Online(directive::Online { axis, .. }) => axis == name,
+            _ => false,
+        };
         schedule.directives.iter().any(tile)
     };
     let open = nest.recurrences.iter().map(|(axis, r)| (&nest.kernel.axes[usize::from(axis.0)], r));
