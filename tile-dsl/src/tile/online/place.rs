@@ -41,19 +41,19 @@ pub(super) fn place(known: &Known<'_>, fold: &Fold) -> Result<Place, Box<Diagnos
     let last = fold.members.last().map(at).unwrap_or_default();
     let (mut early, mut inside, mut late) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut rest = BTreeSet::new();
-    for at in 0..body.len() {
-        match &body[at] {
-            stmt if at < first && !Place::moves(known, at) => read(known, stmt, last, &mut early),
-            stmt if at > last => read(known, stmt, last, &mut late),
+    for (at, stmt) in body.iter().enumerate() {
+        match stmt {
+            _ if at < first && !Place::moves(known, at) => read(known, stmt, last, &mut early),
+            _ if at > last => read(known, stmt, last, &mut late),
             Stmt::Let { value, var } if at > first && known.total(*var).is_none() => {
                 let depends = known.depends_on(value).iter().any(|total| known.totals[*total].at >= first);
                 if !Place::moves(known, at) && (depends || known.along(value)) {
                     rest.insert(at);
-                    read(known, &body[at], last, &mut late);
+                    read(known, stmt, last, &mut late);
                 }
             }
             Stmt::Let { .. } => {}
-            stmt if at > first => return Err(Box::new(between(known, fold, stmt))),
+            _ if at > first => return Err(Box::new(between(known, fold, stmt))),
             _ => {}
         }
     }
@@ -125,10 +125,8 @@ fn looped(
         let follows =
             |value: &Expr| known.depends_on(value).iter().any(|total| fold.followed.contains(total));
         match known.lets.get(&var) {
-            Some((at, value)) if known.along(value) || follows(value) => {
-                if found.insert(*at) {
-                    looped(known, fold, fold.inside.get(&var).unwrap_or(value), found)?;
-                }
+            Some((at, value)) if (known.along(value) || follows(value)) && found.insert(*at) => {
+                looped(known, fold, fold.inside.get(&var).unwrap_or(value), found)?;
             }
             None if known.along(e) => {
                 let name = known.name(var);
