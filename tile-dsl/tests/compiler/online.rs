@@ -173,7 +173,22 @@ kernel spread(x: &[f32; M, N], to: &[i32; M], z: &mut [f32; M]) {
     store(z, [i], sum((v - mean) * (v - mean), n));
 }";
 
-const TEXTS: [(&str, &str); 11] = [
+/// What depends on the maximum alone is read in the loop and behind it, and a product adds up in 16 bits.
+const NEGATED: &str = "\
+kernel negated<T>(x: &[T; M, N], w: &[T; N, D], y: &mut [T; M, D], t: &mut [f32; M]) {
+    axis i in program_tile(M);
+    axis e in whole(D);
+    axis n in whole(N);
+    let v = load(x, [i, n]).cast::<f32>() * 2.0_f32;
+    let low = -max(v, n);
+    let p = exp(v + low);
+    let acc = dot(p.cast::<T>(), load(w, [n, e]), full::<T>(0.0, [i, e]));
+    store(t, [i], low);
+    store(y, [i, e], acc);
+}";
+
+const TEXTS: [(&str, &str); 12] = [
+    (NEGATED, "n"),
     (NORM, "n"),
     (SPREAD, "n"),
     (PLACES, "n"),

@@ -98,20 +98,20 @@ struct Writer<'k> {
     frames: BTreeMap<usize, VarId>,
     /// What it carries besides, of a sum of squared deviations.
     centers: BTreeMap<usize, Center>,
-    /// Variables of the loop for those that are bound before it, too.
+    /// Variables of the loop for those that are bound before or behind it, too.
     inside: Names,
     /// Variables behind the loop for those that are bound before or in it, too.
     late: Names,
 }
 
 impl Writer<'_> {
-    /// Variables for values that are computed in several places: in the loop they keep their names, if they do not stand before it.
+    /// Variables for values that are computed in several places: in the loop they keep their names, if no other place needs them.
     fn rename(&mut self) {
-        let Place { early, inside, late, .. } = self.place;
+        let Place { early, inside, late, rest, .. } = self.place;
         for (at, stmt) in self.known.kernel.body.iter().enumerate() {
             let Stmt::Let { var, value } = stmt else { continue };
             let name = self.known.name(*var).to_string();
-            if early.contains(&at) && inside.contains(&at) {
+            if inside.contains(&at) && (early.contains(&at) || rest.contains(&at)) {
                 self.inside.insert(*var, fresh(&mut self.kernel, &name, false, value.span));
             }
             if late.contains(&at) && (early.contains(&at) || inside.contains(&at)) {

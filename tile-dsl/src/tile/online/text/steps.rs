@@ -141,15 +141,20 @@ impl Writer<'_> {
         if let Some((.., scale)) = scales.iter().find(|(other, of, _)| other == power && *of == dtype) {
             return var(*scale, span);
         }
-        let own = self.known.types[usize::from(total.var.0)].dtype();
-        let elem = ElemType::Fixed(dtype);
-        let of_type = |x: Expr| if own == dtype { x } else { cast(elem, x) };
-        let (old, new) = (self.carried[&power.of], self.frames[&power.of]);
-        let (old, new) = (of_type(var(old, span)), of_type(var(new, span)));
+        let own = self.known.type_of_total(power.of).dtype();
+        // In a type that has the numbers of both.
+        let wide = if own == dtype { own } else { DType::F32 };
+        let of_type = |x: Expr, from: DType, to: DType| {
+            if from == to { x } else { cast(ElemType::Fixed(to), x) }
+        };
+        let [old, new] =
+            [self.carried[&power.of], self.frames[&power.of]].map(|id| of_type(var(id, span), own, wide));
         let distance = if power.by > 0.0 { bin(BinOp::Sub, old, new) } else { bin(BinOp::Sub, new, old) };
-        let by = power.by.abs();
-        let exponent = if by == 1.0 { distance } else { bin(BinOp::Mul, distance, constant(by, elem, span)) };
-        let value = expr(ExprKind::Un(power.op, Box::new(exponent)), span);
+        let exponent = match power.by.abs() {
+            1.0 => distance,
+            by => bin(BinOp::Mul, distance, constant(by, ElemType::Fixed(wide), span)),
+        };
+        let value = of_type(expr(ExprKind::Un(power.op, Box::new(exponent)), span), wide, dtype);
         let name = format!("{}.scale", self.known.name(total.var));
         let scale = fresh(&mut self.kernel, &name, false, span);
         body.push(Stmt::Let { var: scale, value });
