@@ -2,7 +2,9 @@
 
 use crate::support;
 use tile_dsl::program::{Program, Variant};
-use tilewright::{AnySchedule, DType, Kernel, Stage, emit_program, prelude::*};
+use tilewright::{
+    AnySchedule, DType, Kernel, Stage, emit_program, explain, lints::proof::replay, prelude::*,
+};
 
 mod kernels {
     use tilewright::prelude::*;
@@ -421,5 +423,27 @@ fn the_code_is_that_of_the_loop_by_hand() {
             let [a, b] = [derived, written].map(|schedule| code(schedule, dtype, variant));
             assert_eq!(a, b, "{} {dtype} {variant}", derived.name());
         }
+    }
+}
+
+/// Derivations start from the text as written, and the printed text is the one with the loop.
+#[test]
+fn derivations_start_from_the_text() {
+    let schedules: [(&dyn AnySchedule, &str); 4] = [
+        (&softmax_lanes, "n = 128"),
+        (&loss_cta, "n = 512"),
+        (&norm_serial, "n = 4"),
+        (&limited::serial, "j = 4"),
+    ];
+    for (schedule, sizes) in schedules {
+        let certificate = explain(schedule, Some(DType::F32)).unwrap();
+        let program = Program::from_bytes(schedule.program(Some(DType::F32)).unwrap()).unwrap();
+        assert_eq!(*certificate.last(), program.nest, "{}", schedule.name());
+        assert_eq!(certificate.first.kernel, *program.nest.source(), "{}", schedule.name());
+        replay(&certificate).unwrap_or_else(|wrong| panic!("{}: {wrong}", schedule.name()));
+        let [text, passes] = [Stage::Tile, Stage::Passes]
+            .map(|stage| emit_program(&program, Variant::General, stage).unwrap());
+        assert!(text.contains("in tiles(") && text.contains("let mut"), "{text}");
+        assert!(passes.contains(&format!("== nest, text: online({sizes})")), "{passes}");
     }
 }

@@ -17,8 +17,9 @@
 //! - A row that is −∞ from end to end is no number in the text, and so it is here: `m - m`.
 //! - What reads points of `n` besides computes them again, over an axis of its own: `n2`.
 //!
-//! The passes: `whole` (loops that only accumulate are reductions), `named` (each reduction has a variable), `known` (what depends on which), `weight` and `linear` (which sums follow),
-//! `place` (what stands before, in and behind the loop), `text` (the kernel with the loop).
+//! The passes: `whole` (loops that only accumulate are reductions), `named` (each reduction has a variable), `known` (what depends on
+//! which), `weight` and `linear` (which sums follow by a scale), `choice` (what stands where the maximum is), `deviation` (squares from
+//! a mean), `place` (what stands before, in and behind the loop), `text` (the kernel with the loop).
 
 mod axes;
 mod choice;
