@@ -29,7 +29,7 @@ pub struct Trial {
 
 impl<'a> Trials<'a> {
     pub fn of(subject: &'a Subject<'a>) -> Self {
-        let prover = Prover::new(subject.program.nest.kernel.clone());
+        let prover = Prover::new(subject.program.nest.source().clone());
         Trials { subject, prover, tried: 0, legal: 0 }
     }
 

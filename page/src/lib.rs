@@ -115,7 +115,7 @@ pub fn model_of(program: &Program, doc: &str, report: &LaunchReport) -> Result<P
     let untraced = || PageError::Untraced(program.schedule.name.clone());
     let (counters, trace) = report.counters.as_ref().zip(report.trace.as_ref()).ok_or_else(untraced)?;
     let variant = report.variant.ok_or_else(untraced)?;
-    let derivation = engine::derivation(&program.nest.kernel, &program.schedule);
+    let derivation = engine::derivation(program.nest.source(), &program.schedule);
     let derivation = derivation.map_err(|d| PageError::Kernel(Box::new(d)))?;
     let kernel = lower::lower(program, variant)?;
     let places = places::Places::of(&kernel, &report.ptx, trace);
@@ -126,7 +126,7 @@ pub fn model_of(program: &Program, doc: &str, report: &LaunchReport) -> Result<P
         schema: model::SCHEMA,
         head: panels::text::head(program, doc, Some(report)),
         findings: panels::findings::collect(report, &memory, &budgets),
-        text: panels::text::collect(&program.nest.kernel, &program.schedule, &derivation),
+        text: panels::text::collect(program.nest.source(), &program.schedule, &derivation),
         steps: panels::derivation::collect(&derivation),
         refusal: None,
         values: panels::holds::values(&program.nest),

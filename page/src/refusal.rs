@@ -79,7 +79,7 @@ pub fn extended(parent: &dyn AnySchedule, dtype: Option<DType>, text: &str) -> R
     let (directives, mistakes) = extend_without_mistakes(&inherited, &own);
     let name = format!("{} + {}", parent.name(), text.trim().trim_end_matches(';'));
     let schedule = Schedule { name, dtypes: Vec::new(), directives, ..parent_program.schedule.clone() };
-    let kernel = &parent_program.nest.kernel;
+    let kernel = parent_program.nest.source();
     let proved = match mistakes.is_empty() {
         true => Prover::new(kernel.clone()).schedule(&schedule, MOST_TRIALS),
         false => Err(mistakes.into_iter().map(|d| (d, Vec::new())).collect()),
@@ -142,10 +142,10 @@ pub fn refused(
 
 /// The page of a program whose schedule has mistakes.
 fn page(program: &Program, mistakes: Vec<Diagnostic>) -> Result<Page, PageError> {
-    let derivation = engine::derivation(&program.nest.kernel, &program.schedule);
+    let derivation = engine::derivation(program.nest.source(), &program.schedule);
     let derivation = derivation.map_err(|d| PageError::Kernel(Box::new(d)))?;
     let refusal = refusal(&program.schedule, &derivation, mistakes);
-    let mut text = panels::text::collect(&program.nest.kernel, &program.schedule, &derivation);
+    let mut text = panels::text::collect(program.nest.source(), &program.schedule, &derivation);
     for (n, line) in text.directives.iter_mut().enumerate() {
         line.refused = refusal.at == Some(n);
     }

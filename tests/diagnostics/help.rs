@@ -91,12 +91,13 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 36] = [
+const DIRECTIVES: [&str; 37] = [
     "fits",
     "layout",
     "tile",
     "split",
     "recompute",
+    "online",
     "fuse",
     "reorder",
     "stage",

@@ -17,6 +17,7 @@ mod legal;
 mod limits;
 mod multiple;
 mod operands;
+mod online;
 mod private;
 #[path = "../../examples/matmul/kernel.rs"]
 #[allow(dead_code, reason = "an example's")]

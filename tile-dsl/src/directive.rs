@@ -147,6 +147,7 @@ pub(crate) mod launch;
 pub(crate) mod layout;
 pub(crate) mod multiple;
 pub(crate) mod occupancy;
+pub(crate) mod online;
 pub(crate) mod order;
 pub(crate) mod pad;
 pub(crate) mod persistent;
@@ -286,6 +287,7 @@ macro_rules! directives {
 // In the order of their phases; programs store the place of a directive in this list. In brackets: what the fuzzer counts a directive
 // as, which are several where an option chooses other instructions.
 directives! {
+    online::Online [],
     fits::Fits [Fits = "fits"],
     multiple::Multiple [Multiple = "multiple"],
     layout::Layout [Layout = "layout"],

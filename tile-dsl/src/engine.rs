@@ -156,7 +156,7 @@ pub struct Applied {
 /// # Errors
 /// The directive that does not apply; none for a program of this version.
 pub fn phases(program: &Program) -> Result<Vec<Applied>, Diagnostic> {
-    let mut nest = nest::initial(&program.nest.kernel)?;
+    let mut nest = nest::initial(program.nest.source())?;
     let mut done = vec![Applied { name: "initial".into(), directives: vec![], nest: nest.clone() }];
     for directives in program.schedule.in_order().chunk_by(|a, b| a.kind.phase() == b.kind.phase()) {
         for directive in directives {

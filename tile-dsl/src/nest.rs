@@ -286,6 +286,11 @@ impl Digit {
 }
 
 impl Nest {
+    /// The kernel as written: what the schedule is a schedule of.
+    pub fn source(&self) -> &tile::Kernel {
+        self.written.as_deref().unwrap_or(&self.kernel)
+    }
+
     /// Sizes of the tiles that the kernel sees, by axis name: what the evaluator has to know.
     pub fn tiles(&self) -> BTreeMap<String, u32> {
         let sized = self.recurrences.iter().filter_map(|(axis, r)| Some((*axis, r.tile?)));

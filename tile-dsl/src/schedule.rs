@@ -65,6 +65,8 @@ pub struct Directive {
 /// Phases, in the order in which directives apply. Which directives each has, [`rows`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
+    /// The text of the kernel becomes another one.
+    Text,
     /// What every launch keeps to.
     Assume,
     /// Axes are cut in tiles.
@@ -125,6 +127,7 @@ impl Schedule {
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Phase::Text => "text",
             Phase::Assume => "assume",
             Phase::Tile => "tile",
             Phase::Split => "split",

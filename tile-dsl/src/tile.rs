@@ -24,6 +24,8 @@ mod form;
 pub mod index;
 mod instantiate;
 pub mod limits;
+mod make;
+pub(crate) mod online;
 mod operation;
 mod parse;
 mod print;

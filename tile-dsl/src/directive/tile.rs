@@ -40,21 +40,28 @@ impl Definition for Tile {
 
 impl Drawn for Tile {}
 
-/// `tile(axis = size)`.
-fn apply(nest: &Nest, axis: &str, size: u32) -> Result<(Nest, Proof), Failure> {
-    let id = names::axis(nest, axis)?;
+/// That a tile has a size that loops can have.
+pub(super) fn in_range(axis: &str, size: u32) -> Result<(), Failure> {
     if size == 0 || size > 1 << 20 {
         return Err(Failure::refused(Diagnostic::new(
             SpanId::NONE,
             format!("a tile of {size} points of `{axis}` is not between 1 and 2²⁰"),
         )));
     }
+    Ok(())
+}
+
+/// `tile(axis = size)`.
+pub(super) fn apply(nest: &Nest, axis: &str, size: u32) -> Result<(Nest, Proof), Failure> {
+    let id = names::axis(nest, axis)?;
+    in_range(axis, size)?;
     if nest.recurrences.contains_key(&id) {
         return recurrence::size(nest, id, size);
     }
     let (outer_name, inner_name) = (crate::nest::over_tiles(axis), crate::nest::in_tile(axis));
     if nest.names.contains_key(&outer_name) {
-        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{axis}` is tiled already"))));
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{axis}` is tiled already")))
+            .edit(Edit::remove()));
     }
     let whole = nest.names[axis];
     let (outer, inner) = whole.cut(size);

@@ -56,7 +56,7 @@ pub struct Step {
 /// # Errors
 /// The directive that does not apply; none for a program of this version.
 pub fn certificate(program: &Program) -> Result<Certificate, Diagnostic> {
-    let first = nest::initial(&program.nest.kernel)?;
+    let first = nest::initial(program.nest.source())?;
     let mut nest = first.clone();
     let mut moves = Vec::new();
     for directive in program.schedule.in_order() {

@@ -1,13 +1,15 @@
 //! Proves schedules of one kernel: nests that one schedule shares with the last are not derived again, and the
 //! edits that failed directives propose are tried before one is offered.
 
-use super::{Failure, Name, Proof, apply, checks, defaults, depends, families::recurrence, mend};
+use super::{
+    Failure, FailureKind, Name, Proof, apply, checks, defaults, depends, families::recurrence, mend,
+};
 use crate::{
     diagnostic::Diagnostic,
     dtype::DType,
     nest::{self, Nest},
     program::Program,
-    schedule::{Directive, Schedule, Target},
+    schedule::{Directive, Phase, Schedule, Target},
     tile,
 };
 use std::rc::Rc;
@@ -123,6 +125,8 @@ impl Prover {
             nest = step.nest.clone();
         }
         let (mut wrong, mut missing) = (Vec::new(), Vec::<Name>::new());
+        // The text that the names are of is another one.
+        let mut other_text = false;
         for (axis, diagnostic) in recurrence::without_size(&nest, schedule) {
             wrong.push(diagnostic);
             missing.extend(Name::loops_of(&axis));
@@ -145,7 +149,9 @@ impl Prover {
                 Err(failure) => {
                     // A name that an earlier directive failed to introduce is no second mistake.
                     let mentioned = depends::mentions(&directive.kind);
-                    let follows = mentioned.iter().any(|m| missing.contains(m));
+                    let nowhere = other_text && failure.kind == FailureKind::NoMatch;
+                    let follows = nowhere || mentioned.iter().any(|m| missing.contains(m));
+                    other_text |= directive.kind.phase() == Phase::Text;
                     missing.extend(failure.introduces);
                     if !follows {
                         wrong.push(with_parent(*failure.diagnostic, directive));

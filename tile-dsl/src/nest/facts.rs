@@ -29,6 +29,8 @@ macro_rules! facts {
         pub struct Nest {
             /// The instantiated kernel this came from: parameters, axes, source.
             pub kernel: tile::Kernel,
+            /// The kernel as written, where a directive has rewritten it (`online`).
+            pub written: Option<Box<tile::Kernel>>,
             /// Named intermediates, accumulators included.
             pub values: Vec<Value>,
             /// Tensor accesses.
@@ -45,6 +47,7 @@ macro_rules! facts {
             pub fn bare(kernel: tile::Kernel, body: Stmt) -> Self {
                 Nest {
                     kernel,
+                    written: None,
                     values: Vec::new(),
                     accesses: Vec::new(),
                     copies: Vec::new(),

@@ -18,7 +18,11 @@
 
 mod masks;
 
-use super::{Axis, ElemType, Expr, ExprKind, Form, Kernel, Stmt, ValueType, Var, VarId, statements, verify};
+use super::{
+    Axis, Expr, ExprKind, Form, Kernel, Stmt, ValueType, Var, VarId,
+    make::{all, bin, cmp, expr, neutral, select},
+    statements, verify,
+};
 use crate::{
     index::AxisId,
     op::{BinOp, CmpOp, RedOp},
@@ -296,43 +300,8 @@ struct Writer<'k> {
     open: Vec<(AxisId, BTreeSet<VarId>)>,
 }
 
-fn expr(kind: ExprKind, span: SpanId) -> Expr {
-    Expr { kind, span }
-}
-
-fn bin(op: BinOp, a: Expr, b: Expr) -> Expr {
-    let span = a.span;
-    expr(ExprKind::Bin(op, Box::new(a), Box::new(b)), span)
-}
-
-fn cmp(op: CmpOp, a: Expr, b: Expr) -> Expr {
-    let span = b.span;
-    expr(ExprKind::Cmp(op, Box::new(a), Box::new(b)), span)
-}
-
-fn select(condition: Expr, a: Expr, b: Expr) -> Expr {
-    let span = a.span;
-    expr(ExprKind::Select(Box::new(condition), Box::new(a), Box::new(b)), span)
-}
-
-fn all(conditions: impl IntoIterator<Item = Expr>) -> Option<Expr> {
-    conditions.into_iter().reduce(|a, b| bin(BinOp::And, a, b))
-}
-
-/// The element of a type that a reduction ignores.
-fn neutral(op: RedOp, elem: ElemType, span: SpanId) -> Expr {
-    let value = f64::from(op.neutral());
-    let value = match elem {
-        ElemType::Fixed(dtype) if dtype.is_integer() => {
-            value.clamp(dtype.least() as f64, dtype.greatest() as f64)
-        }
-        _ => value,
-    };
-    expr(ExprKind::Const { value, elem: Some(elem) }, span)
-}
-
 /// The condition that a point of an axis counts; `None` of one without limits.
-fn inside(axis: AxisId, Limits { from, to }: &Limits) -> Option<Expr> {
+pub(super) fn inside(axis: AxisId, Limits { from, to }: &Limits) -> Option<Expr> {
     let point = |end: &Expr| expr(ExprKind::Iota(axis), end.span);
     let from = from.as_ref().map(|from| cmp(CmpOp::Ge, point(from), from.clone()));
     let to = to.as_ref().map(|to| cmp(CmpOp::Lt, point(to), to.clone()));
@@ -340,7 +309,7 @@ fn inside(axis: AxisId, Limits { from, to }: &Limits) -> Option<Expr> {
 }
 
 /// The condition that some point of the tile of an axis that is at hand counts.
-fn in_tile(axis: AxisId, Limits { from, to }: &Limits) -> Option<Expr> {
+pub(super) fn in_tile(axis: AxisId, Limits { from, to }: &Limits) -> Option<Expr> {
     let edge = |edge: Edge, span: SpanId| expr(ExprKind::Edge(axis, edge), span);
     let span = from.as_ref().or(to.as_ref())?.span;
     let (first, end) = (edge(Edge::First, span), edge(Edge::End, span));
@@ -448,18 +417,24 @@ impl Writer<'_> {
         };
         self.value(value);
         let Some(some) = all(loops.iter().filter_map(|axis| self.in_tile(*axis))) else { return };
-        let kept = |at: SpanId| expr(ExprKind::Var(var), at);
-        match &mut value.kind {
-            _ if whole => {}
-            ExprKind::Dot(_, _, acc) if product && acc.kind == ExprKind::Var(var) => {}
-            ExprKind::Dot(_, _, acc) if product => {
-                let none = kept(acc.span);
-                mask(acc, some, none);
-            }
-            _ => {
-                let none = kept(value.span);
-                mask(value, some, none);
-            }
+        if !whole {
+            keep(var, value, some, product);
+        }
+    }
+}
+
+/// `var = value` where a condition holds; elsewhere `var` stays what it is. `product`: `value` is a `dot` whose sum is none there.
+pub(super) fn keep(var: VarId, value: &mut Expr, condition: Expr, product: bool) {
+    let kept = |at: SpanId| expr(ExprKind::Var(var), at);
+    match &mut value.kind {
+        ExprKind::Dot(_, _, acc) if product && acc.kind == ExprKind::Var(var) => {}
+        ExprKind::Dot(_, _, acc) if product => {
+            let none = kept(acc.span);
+            mask(acc, condition, none);
+        }
+        _ => {
+            let none = kept(value.span);
+            mask(value, condition, none);
         }
     }
 }
@@ -471,7 +446,7 @@ fn mask(value: &mut Expr, condition: Expr, otherwise: Expr) {
 }
 
 /// Whether `var = value` is `var ⊕ f` where f is a reduction by ⊕ over all of some axes, which of no points changes nothing.
-fn is_covered(var: VarId, value: &Expr, loops: &BTreeSet<AxisId>) -> bool {
+pub(super) fn is_covered(var: VarId, value: &Expr, loops: &BTreeSet<AxisId>) -> bool {
     let ExprKind::Bin(op, a, b) = &value.kind else { return false };
     let Some(op) = RedOp::combined_by(*op) else { return false };
     let is_var = |e: &Expr| e.kind == ExprKind::Var(var);

@@ -73,13 +73,15 @@ fn tokens(text: &str) -> Vec<(String, usize)> {
                 {
                     at += 1;
                 }
-                // Loaded limits have names: `j.from`.
-                for suffix in [".from", ".to"] {
-                    let end = at + suffix.len();
-                    let ends = chars.get(end).is_none_or(|c| !c.is_alphanumeric() && *c != '_' && *c != '(');
-                    if ends && chars[at..].iter().take(suffix.len()).collect::<String>() == suffix {
-                        at = end;
+                // Parts of what is written have names: `j.from`, `m.max`.
+                while chars.get(at) == Some(&'.') {
+                    let word = chars[at + 1..].iter().take_while(|c| c.is_alphanumeric() || **c == '_');
+                    let word: String = word.collect();
+                    let end = at + 1 + word.len();
+                    if word.is_empty() || word == "cast" || chars.get(end) == Some(&'(') {
+                        break;
                     }
+                    at = end;
                 }
             } else {
                 let two: String = chars[at..(at + 2).min(chars.len())].iter().collect();

@@ -11,6 +11,7 @@ mod modules;
 mod multiple;
 mod numbers;
 mod one_step;
+mod online;
 mod random_lowered;
 mod semantics;
 #[path = "../support/mod.rs"]

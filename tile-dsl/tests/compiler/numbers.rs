@@ -50,7 +50,7 @@ kernel wide(x: &[f32; R, 3*N - 5], y: &mut [f32; R]) {
 const NEW: &str = "sm_90a";
 
 /// A kernel, `sm_90a` or nothing, and directives.
-const CASES: [(&str, &str, &str); 18] = [
+const CASES: [(&str, &str, &str); 19] = [
     (SOFTMAX, "", SOFTMAX_SHORT),
     (SOFTMAX, "", SOFTMAX_LONG),
     (
@@ -64,6 +64,7 @@ const CASES: [(&str, &str, &str); 18] = [
         "fits(N <= 1000); tile(r = 4, n = 32); bind(n.t -> thread.x); reduce(e.max, y.sum: cta); stage(e: shared); unroll(n.o)",
     ),
     (SOFTMAX, "", "fits(N <= 64); tile(r = 4); split(n -> no, nv: 4); vectorize(nv); bind(r -> thread.x)"),
+    (SOFTMAX, "", "online(n = 16); tile(r = 4); split(n2 -> no, ni: 8); bind(r -> thread.x)"),
     (VECTOR_ADD, "", VECTOR_ADD_SCHEDULE),
     (VECTOR_ADD, "", "multiple(N: 8); tile(i = 12); segment(i: 40); persistent(1)"),
     (CONV1D, "", CONV_STAGED),
@@ -186,22 +187,22 @@ fn extremes(cases: std::ops::Range<usize>) {
 
 #[test]
 fn extreme_numbers_of_rows() {
-    extremes(0..5);
+    extremes(0..6);
 }
 
 #[test]
 fn extreme_numbers_of_lines_and_recurrences() {
-    extremes(5..12);
+    extremes(6..13);
 }
 
 #[test]
 fn extreme_numbers_of_products() {
-    extremes(12..15);
+    extremes(13..16);
 }
 
 #[test]
 fn extreme_numbers_of_warpgroups() {
-    extremes(15..18);
+    extremes(16..19);
 }
 
 /// The schedules are legal as they are, and have each number that a directive may have.

@@ -21,7 +21,8 @@ pub(crate) fn size(nest: &Nest, axis: AxisId, size: u32) -> Result<(Nest, Proof)
     let name = nest.axis(axis).to_string();
     let known = nest.recurrences[&axis];
     if known.tile.is_some() {
-        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{name}` is tiled already"))));
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{name}` is tiled already")))
+            .edit(Edit::remove()));
     }
     let (outer, inner) = (crate::nest::over_tiles(&name), crate::nest::in_tile(&name));
     let (old, new) = ([nest.names[&outer], nest.names[&inner]], nest.names[&name].cut(size));
@@ -53,7 +54,12 @@ const SIZES: [u32; 3] = [64, 16, 4];
 /// The axes whose tiles the kernel sees and to which no directive gives a size.
 pub(crate) fn without_size(nest: &Nest, schedule: &Schedule) -> Vec<(String, Diagnostic)> {
     let sized = |name: &str| {
-        let tile = |d: &Directive| matches!(&d.kind, DirectiveKind::Tile(directive::Tile { axis, .. }) if axis == name);
+        let tile = |d: &Directive| match &d.kind {
+            DirectiveKind::Tile(directive::Tile { axis, .. }) => axis == name,
+            // It says itself that the loop is none to make.
+            DirectiveKind::Online(directive::Online { axis, .. }) => axis == name,
+            _ => false,
+        };
         schedule.directives.iter().any(tile)
     };
     let open = nest.recurrences.iter().map(|(axis, r)| (&nest.kernel.axes[usize::from(axis.0)], r));

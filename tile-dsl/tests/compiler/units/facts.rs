@@ -41,6 +41,7 @@ fn nest() -> Nest {
     let a_load = AccessId(0);
     let half = Fraction { parts: 1, of: 2 };
     Nest {
+        written: None,
         kernel,
         values,
         accesses,

@@ -11,7 +11,7 @@ fn printed(text: &str) -> Vec<String> {
 }
 
 /// One of each, in their order.
-const ONE_EACH: &str = "fits(x <= 1); multiple(x: 2); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
+const ONE_EACH: &str = "online(x = 1); fits(x <= 1); multiple(x: 2); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); interleave(x: loads(1/2)); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); exchange(x); cache(x: evict_first); \
         produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); segment(x: 3); occupancy(1); order(row); assemble(1); launch(dependent)";
@@ -51,6 +51,7 @@ fn every_form_is_one_of_its_directive() {
 #[test]
 fn every_directive_reads_back_as_printed() {
     let all = [
+        "online(n = 64)",
         "fits(N <= 1024)",
         "multiple(N: 128)",
         "layout(b: col)",

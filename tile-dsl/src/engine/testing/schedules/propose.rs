@@ -59,7 +59,7 @@ impl Generator<'_> {
         let mut schedule = self.schedule.clone();
         schedule.directives.push(directive.clone());
         let nests = self.nests.iter().map(|nest| {
-            let initial = nest::initial(&nest.kernel).expect("it was there before");
+            let initial = nest::initial(nest.source()).expect("it was there before");
             let mut in_order = schedule.in_order().into_iter();
             in_order.try_fold(initial, |nest, d| apply(d, &nest).map(|(next, _)| next))
         });

@@ -1,0 +1,18 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn reduced(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R>) {
+    let r = program_tile(R);
+    let n = whole(N);
+    let v = load(x, [r, n]);
+    let m = max(v, n);
+    let l = sum(exp(v - m), n);
+    let q = sum(exp(v - m - log(l)) * v, n);
+    store(y, [r], q);
+}
+
+schedule! {
+    fast for reduced { fits(N <= 64); online(n = 16); tile(r = 4); bind(r -> thread.x); }
+}
+
+fn main() {}
