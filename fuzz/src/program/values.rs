@@ -284,7 +284,7 @@ impl Adder<'_> {
                 Index::by(affine, value)
             }
             // A distance from where it was.
-            7 => {
+            7 | 8 => {
                 let value = self.load(&axes);
                 Index::by(entry.affine.clone(), value)
             }
