@@ -43,7 +43,7 @@ pub fn shapes(kernel: &Kernel, dims: &BTreeMap<String, i64>) -> Option<Vec<Vec<u
 /// kernel does not store must stay. `tiles`: sizes of the tiles that the kernel sees.
 pub fn inputs(kernel: &Kernel, launch: &Launch, tiles: BTreeMap<String, u32>) -> Option<Inputs> {
     let mut inputs = Inputs { dims: launch.dims.clone(), tiles, ..Inputs::default() };
-    let indexed = program::indexed(kernel);
+    let indexed = program::leading(kernel);
     for ((id, tensor), shape) in (0u16..).zip(&kernel.tensors).zip(shapes(kernel, &launch.dims)?) {
         let mut random = Random::new(mix(launch.data, id.into()));
         let dtype = dtype(tensor.elem);

@@ -1,9 +1,16 @@
 //! What is wished for when: the rarest so far, in a way that follows from the seed, whatever the threads do.
 //!
-//! Programs come in rounds. Five of six have wishes instead of a random kernel: those of a round follow from what was run until the
-//! end of the round before the last one. So threads rarely wait for each other, and equal seeds give equal cases.
+//! Programs come in rounds. Two of three have wishes instead of a random kernel: those of a round follow from what was run until the
+//! end of the round before the last one. So threads rarely wait for each other, and equal seeds give equal cases. Most of the others
+//! are kernels in which values decide what is read, or which points count.
 
-use crate::{data::mix, impossible, pairs::Pairs, wish::Wish};
+use crate::{
+    data::mix,
+    impossible,
+    pairs::Pairs,
+    program::{gathers, limited, scatters},
+    wish::Wish,
+};
 use std::{
     collections::BTreeMap,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -14,7 +21,7 @@ use tile_dsl::engine::testing::Kind;
 /// Programs of a round.
 const ROUND: u64 = 24;
 /// Of so many programs one has no wishes.
-const PLAIN: u64 = 6;
+const PLAIN: u64 = 3;
 /// Programs of a round that have wishes.
 const WISHING: u64 = ROUND - ROUND / PLAIN;
 
@@ -48,6 +55,41 @@ const COPIED: &[Kind] = &[
 fn delicate(wish: &Wish) -> bool {
     let meets = |a: &Kind, b: &Kind| a.orders() && (COPIED.contains(b) || b.orders());
     matches!(wish, Wish::Pair(a, b) if meets(a, b) || meets(b, a))
+}
+
+/// What decides in the kernel of a program that has no wishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// Values say where it reads.
+    Gathers,
+    /// Values say where it stores.
+    Scatters,
+    /// Axes have limits.
+    Limited,
+    /// Whatever is drawn.
+    Any,
+}
+
+impl Theme {
+    /// That of a program.
+    pub fn of(program: u64) -> Theme {
+        match program / PLAIN % 6 {
+            0 | 1 => Theme::Gathers,
+            2 => Theme::Scatters,
+            3 | 4 => Theme::Limited,
+            _ => Theme::Any,
+        }
+    }
+
+    /// Whether the kernel of a seed has it.
+    pub fn suits(self, seed: u64) -> bool {
+        match self {
+            Theme::Gathers => gathers(seed),
+            Theme::Scatters => scatters(seed),
+            Theme::Limited => limited(seed),
+            Theme::Any => true,
+        }
+    }
 }
 
 /// The wishes of a run.

@@ -15,8 +15,8 @@ mod types;
 mod values;
 
 pub use limits::multiplies_within_limits;
-pub use seed::{multiplies, random_kernel};
-pub use values::{Indexed, indexed};
+pub use seed::{gathers, limited, multiplies, random_kernel, scatters};
+pub use values::{Indexed, indexed, leading};
 
 use tile_dsl::{
     dtype::DType,

@@ -8,7 +8,7 @@ use crate::{
     make::{Id, Made, make},
     outcome::{Found, Outcome, kind_of},
     pairs::Pairs,
-    plan::Plan,
+    plan::{Plan, Theme},
     program::{multiplies, random_kernel},
     shrink::{shrink, signature},
     wish::Wish,
@@ -118,6 +118,10 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
                 program = mix(program, p);
             }
             let Some(wishes) = plan.wishes(p, &late) else { return };
+            let theme = if wishes.is_empty() && !options.products { Theme::of(p) } else { Theme::Any };
+            while !theme.suits(program) {
+                program = mix(program, p);
+            }
             let (mut run, mut failed) = (Pairs::default(), Vec::new());
             for schedule in 0..options.schedules {
                 if late() {

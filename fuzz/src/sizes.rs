@@ -41,14 +41,16 @@ pub fn admitted(program: &Program, dims: &BTreeMap<String, i64>) -> bool {
 /// has several tiles: loops around tiles take more than a step then.
 pub fn sizes(program: &Program, random: &mut Random, count: usize) -> Vec<Launch> {
     let names = names(program);
-    let tiles = tiles(program, &names);
+    let (tiles, bounds) = (tiles(program, &names), bounds(program));
     let mut found: Vec<BTreeMap<String, i64>> = Vec::new();
-    let several = random.below(4) == 0;
+    let several = random.below(5) < 2;
     let search = |wanted: Option<Variant>, random: &mut Random, found: &mut Vec<_>| {
         for attempt in 0..60 {
-            let extent = if several && attempt < 20 { several_tiles } else { extent };
-            let mut dims: BTreeMap<String, i64> =
-                names.iter().map(|name| (name.clone(), extent(&tiles[name], wanted, random))).collect();
+            let mut of = |name: &String| match several && attempt < 20 {
+                true => several_tiles(&tiles[name], bounds.get(name).copied(), wanted, random),
+                false => extent(&tiles[name], wanted, random),
+            };
+            let mut dims: BTreeMap<String, i64> = names.iter().map(|name| (name.clone(), of(name))).collect();
             admit(&program.nest, &mut dims);
             if !admitted(program, &dims) || found.contains(&dims) {
                 continue;
@@ -88,6 +90,15 @@ fn names(program: &Program) -> Vec<String> {
     names
 }
 
+/// The most that launches give some dims.
+fn bounds(program: &Program) -> BTreeMap<String, i64> {
+    let fits = program.schedule.directives.iter().filter_map(|directive| match &directive.kind {
+        DirectiveKind::Fits(directive::Fits { dim, max }) => Some((dim.clone(), i64::from(*max))),
+        _ => None,
+    });
+    fits.collect()
+}
+
 /// Tile sizes and factors that concern each dim.
 fn tiles(program: &Program, names: &[String]) -> BTreeMap<String, Vec<i64>> {
     let kernel = &program.nest.kernel;
@@ -120,15 +131,24 @@ fn tiles(program: &Program, names: &[String]) -> BTreeMap<String, Vec<i64>> {
     tiles
 }
 
-/// So many points that each loop over tiles takes more than a step.
-fn several_tiles(tiles: &[i64], wanted: Option<Variant>, random: &mut Random) -> i64 {
-    let tile = if tiles.is_empty() { 4 } else { *random.pick(tiles) };
-    let all = tiles.iter().copied().fold(1, i64::saturating_mul).clamp(2, 192);
-    match wanted {
+/// So many points that each loop over tiles takes more than a step, as far as a bound leaves room.
+fn several_tiles(tiles: &[i64], most: Option<i64>, wanted: Option<Variant>, random: &mut Random) -> i64 {
+    // A bound is no tile.
+    let tiles: Vec<i64> = tiles.iter().copied().filter(|tile| Some(*tile) != most).collect();
+    let tile = if tiles.is_empty() { 4 } else { *random.pick(&tiles) };
+    let all = tiles.iter().copied().fold(1, i64::saturating_mul).max(2 * tile).clamp(2, 192);
+    let points = match wanted {
         Some(Variant::Exact) => all * (1 + random.below(2) as i64),
         Some(_) => (all + 4 * random.below(6) as i64) / 4 * 4,
         None => all + *random.pick(&[-1, 1, tile - 1, tile, tile + 1]),
+    };
+    match (most, wanted) {
+        (Some(most), Some(Variant::Exact)) if points > most => most / tile.max(1) * tile,
+        (Some(most), Some(_)) if points > most => most / 4 * 4,
+        (Some(most), None) if points > most => most - random.below(2) as i64,
+        _ => points,
     }
+    .max(0)
 }
 
 fn extent(tiles: &[i64], wanted: Option<Variant>, random: &mut Random) -> i64 {
@@ -155,5 +175,22 @@ fn extent(tiles: &[i64], wanted: Option<Variant>, random: &mut Random) -> i64 {
             _ => 2 + random.below(16) as i64,
         }
         .max(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_leaves_room_for_several_tiles() {
+        let mut random = Random::new(3);
+        for wanted in [Some(Variant::Exact), Some(Variant::Aligned), None] {
+            for _ in 0..50 {
+                let points = several_tiles(&[4, 24], Some(24), wanted, &mut random);
+                assert!(points > 4 && points <= 24, "{points} of {wanted:?}");
+            }
+        }
+        assert_eq!(several_tiles(&[16, 5], Some(5), Some(Variant::Exact), &mut random), 0, "none fits");
     }
 }

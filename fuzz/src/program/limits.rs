@@ -48,12 +48,17 @@ fn limited(kernel: &Kernel, random: &mut Random) -> Option<Kernel> {
         return None;
     }
     let axis = *random.pick(&candidates);
-    let by: Vec<AxisId> =
-        all.filter(|a| *a != axis && kernel.axes[usize::from(a.0)].kind != AxisKind::Tiles).collect();
+    let kind = |a: &AxisId| kernel.axes[usize::from(a.0)].kind;
+    let mut by: Vec<AxisId> = all.filter(|a| *a != axis && kind(a) != AxisKind::Tiles).collect();
+    // Points that a CTA goes through itself: in loops around that over what is limited, and inside of it.
+    let whole: Vec<AxisId> = by.iter().copied().filter(|a| kind(a) == AxisKind::Whole).collect();
+    if !whole.is_empty() && random.below(2) == 0 {
+        by = whole;
+    }
     let mut drawn = Drawn { kernel: kernel.clone(), by, random };
-    let (from, to) = match drawn.random.below(4) {
+    let (from, to) = match drawn.random.below(6) {
         0 => (Some(drawn.end(false)), None),
-        1 => (Some(drawn.end(false)), Some(drawn.end(true))),
+        1..4 => (Some(drawn.end(false)), Some(drawn.end(true))),
         _ => (None, Some(drawn.end(true))),
     };
     let mut changed = drawn.kernel;
@@ -116,7 +121,11 @@ impl Drawn<'_> {
     fn load(&mut self, axis: AxisId) -> Expr {
         let extent = self.kernel.axes[usize::from(axis.0)].extent.clone();
         let known = self.kernel.tensors.iter().position(|t| {
-            t.name.starts_with("at") && t.elem == I32 && t.dims.len() == 1 && t.dims[0] == extent
+            t.name.starts_with("at")
+                && !t.mutable
+                && t.elem == I32
+                && t.dims.len() == 1
+                && t.dims[0] == extent
         });
         let tensor = match known {
             Some(n) if self.random.below(2) == 0 => TensorId(n as u16),

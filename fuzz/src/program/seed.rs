@@ -4,7 +4,7 @@ use super::{Generator, atomics, limits, masks, product, schedulable, types, valu
 use tile_dsl::{
     dtype::DType,
     engine::testing::Random,
-    tile::{self, Kernel},
+    tile::{self, ExprKind, Index, Kernel, Stmt, expressions, statements},
 };
 
 /// Tells apart what is drawn for indices that are values.
@@ -24,7 +24,7 @@ const MASKED: (usize, usize) = (10, 4);
 const SCALARS: usize = 15;
 
 /// Products with each of these, in percent.
-const GATHERED_ATOMIC_LIMITED: (usize, usize, usize) = (14, 10, 8);
+const GATHERED_ATOMIC_LIMITED: (usize, usize, usize) = (22, 10, 8);
 
 /// The first number that a seed gives decides what kind of kernel it is.
 const KINDS: usize = 24;
@@ -32,6 +32,33 @@ const KINDS: usize = 24;
 /// Whether the kernel of a seed is made to multiply matrices, as atoms do.
 pub fn multiplies(seed: u64) -> bool {
     Random::new(seed).below(KINDS) < 3
+}
+
+fn by_value(index: &[Index]) -> bool {
+    index.iter().any(|entry| entry.value.is_some())
+}
+
+/// Whether values say in the kernel of a seed where it reads.
+pub fn gathers(seed: u64) -> bool {
+    let mut found = false;
+    expressions(&random_kernel(seed).body, &mut |expr| {
+        found |= matches!(&expr.kind, ExprKind::Load { index, .. } if by_value(index));
+    });
+    found
+}
+
+/// Whether values say in the kernel of a seed where it stores.
+pub fn scatters(seed: u64) -> bool {
+    let mut found = false;
+    statements(&random_kernel(seed).body, &mut |stmt| {
+        found |= matches!(stmt, Stmt::Store { index, .. } if by_value(index));
+    });
+    found
+}
+
+/// Whether axes of the kernel of a seed have limits.
+pub fn limited(seed: u64) -> bool {
+    random_kernel(seed).axes.iter().any(|axis| !axis.limits.is_none())
 }
 
 /// A random kernel that can be scheduled. Equal seeds give equal kernels.

@@ -60,9 +60,17 @@ fn kernels_have_every_feature() {
         "atomic_add(",
         "atomic_m",
         "order(",
+        ".between(",
     ] {
         let count = texts.iter().filter(|t| t.contains(feature)).count();
         assert!(count >= 6, "`{feature}` occurs in {count} of {} kernels", texts.len());
+    }
+    let moves_on = |tensor: &Tensor| tensor.mutable && tensor.name.starts_with("at");
+    let cursors = kernels.iter().filter(|kernel| kernel.tensors.iter().any(moves_on)).count();
+    assert!(cursors >= 6, "{cursors} kernels store anew where they read");
+    for has in [gathers, scatters, limited] {
+        let count = (0..1000).filter(|seed| has(*seed)).count();
+        assert!(count >= 60, "{count} kernels: others are thrown away until one has it");
     }
     let stores = |t: &&String| t.matches("store(").count() > 1;
     assert!(texts.iter().filter(stores).count() > 100);

@@ -13,8 +13,8 @@ use tile_dsl::{
     op::{BinOp, CmpOp},
     span::SpanId,
     tile::{
-        self, ElemType, Expr, ExprKind, Index, Kernel, Stmt, Tensor, TensorId, VarId, expressions,
-        expressions_mut, statements,
+        self, AxisKind, ElemType, Expr, ExprKind, Index, Kernel, Stmt, Tensor, TensorId, Var, VarId,
+        expressions, expressions_mut, statements,
     },
 };
 
@@ -25,6 +25,31 @@ pub struct Indexed {
     pub extent: Extent,
     /// They are distinct.
     pub distinct: bool,
+}
+
+/// What index tensors index: those that are loaded in an index, and those of which a variable there is an element.
+pub fn leading(kernel: &Kernel) -> BTreeMap<TensorId, Indexed> {
+    let mut loads: BTreeMap<VarId, TensorId> = BTreeMap::new();
+    statements(&kernel.body, &mut |stmt| {
+        if let Stmt::Let { var, value } = stmt
+            && let ExprKind::Load { tensor, .. } = &value.kind
+            && is_integer(kernel.tensors[usize::from(tensor.0)].elem)
+        {
+            loads.insert(*var, *tensor);
+        }
+    });
+    let mut found = indexed(kernel);
+    expressions(&kernel.body, &mut |expr| {
+        let ExprKind::Load { tensor, index } = &expr.kind else { return };
+        for (entry, extent) in index.iter().zip(&kernel.tensors[usize::from(tensor.0)].dims) {
+            if let Some(Expr { kind: ExprKind::Var(var), .. }) = entry.value.as_deref()
+                && let Some(tensor) = loads.get(var)
+            {
+                found.entry(*tensor).or_insert(Indexed { extent: extent.clone(), distinct: false });
+            }
+        }
+    });
+    found
 }
 
 /// What index tensors index: those that are loaded directly in an index.
@@ -74,11 +99,15 @@ pub(super) fn with_values(kernel: Kernel, random: &mut Random) -> Kernel {
             stored.push((*tensor, index.clone()));
         }
     });
-    let mut adder = Adder { kernel: kernel.clone(), stored, random };
+    let moving = random.below(3) == 0;
+    let mut adder = Adder { kernel: kernel.clone(), stored, moving, front: vec![], random };
     let mut body = std::mem::take(&mut adder.kernel.body);
     let (gathers, scatters, conditions) =
         (adder.random.below(3) > 0, adder.random.below(2) > 0, adder.random.below(4) == 0);
     if gathers {
+        if adder.random.below(4) == 0 {
+            adder.selection(&mut body);
+        }
         adder.gathers(&mut body);
     }
     let once = stored_once(&body);
@@ -94,8 +123,8 @@ pub(super) fn with_values(kernel: Kernel, random: &mut Random) -> Kernel {
             }
         });
     }
-    adder.kernel.body = body;
-    let changed = adder.kernel;
+    adder.front.append(&mut body);
+    let changed = Kernel { body: adder.front, ..adder.kernel };
     if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
 }
 
@@ -150,6 +179,10 @@ struct Adder<'r> {
     kernel: Kernel,
     /// What the kernel stores to.
     stored: Vec<(TensorId, Vec<Index>)>,
+    /// Values move boxes, mostly.
+    moving: bool,
+    /// What comes before all else.
+    front: Vec<Stmt>,
     random: &'r mut Random,
 }
 
@@ -176,11 +209,37 @@ impl Adder<'_> {
         });
     }
 
+    /// One list names the points of an axis in all that is read along it alone.
+    fn selection(&mut self, body: &mut [Stmt]) {
+        let axis = AxisId(self.random.below(self.kernel.axes.len().max(1)) as u16);
+        let mut list = None;
+        expressions_mut(body, &mut |expr| {
+            if let ExprKind::Load { tensor, index } = &mut expr.kind
+                && !self.kernel.tensors[usize::from(tensor.0)].mutable
+                && let Some(entry) = index
+                    .iter_mut()
+                    .find(|entry| entry.value.is_none() && entry.affine.as_axis() == Some(axis))
+            {
+                let value = list.get_or_insert_with(|| self.load(&[axis])).clone();
+                *entry = Index::by(Affine::default(), value);
+            }
+            !matches!(expr.kind, ExprKind::Load { .. })
+        });
+    }
+
     /// An entry that is a value, with the axes that it had, or more.
     fn gather(&mut self, index: &mut [Index]) {
         let all: Vec<AxisId> = tile::index::affine_axes(index).into_iter().collect();
-        let dim = self.random.below(index.len().max(1));
+        // Rows of a box lie along the last dimension.
+        let box_moves = self.moving && index.len() > 1 && self.random.below(4) > 0;
+        let dim = self.random.below(index.len().max(1) - usize::from(box_moves));
         let Some(entry) = index.get_mut(dim).filter(|entry| entry.value.is_none()) else { return };
+        if box_moves {
+            let place = self.random.below(2) as i64;
+            let value = self.load_at(place);
+            *entry = Index::by(entry.affine.clone(), value);
+            return;
+        }
         let mut axes: Vec<AxisId> = entry.affine.terms.keys().copied().collect();
         if axes.is_empty() || self.random.below(6) == 0 {
             axes.extend(all.iter().find(|a| !axes.contains(a)));
@@ -190,6 +249,12 @@ impl Adder<'_> {
         }
         if let Some(value) = self.changing() {
             *entry = Index::by(entry.affine.clone(), value);
+            return;
+        }
+        if self.random.below(4) == 0
+            && let Some(value) = self.cursor(&axes)
+        {
+            *entry = Index::by(Affine::default(), value);
             return;
         }
         *entry = match self.random.below(12) {
@@ -202,21 +267,26 @@ impl Adder<'_> {
                 Index::by(Affine::default(), node(value))
             }
             // Beside the axis: a window that begins where a value says.
-            1 => {
+            1 | 2 => {
                 let begin = all.iter().copied().find(|a| !axes.contains(a)).unwrap_or(axes[0]);
                 let value = self.load(&[begin]);
                 Index::by(entry.affine.clone(), value)
             }
             // The same for all of the kernel: one value moves a box.
-            2..=4 => {
+            3 | 4 => {
                 let place = self.random.below(2) as i64;
                 let value = self.load_at(place);
                 Index::by(entry.affine.clone(), value)
             }
-            5 => {
+            5 | 6 => {
                 let affine = Affine { constant: self.random.below(4) as i64 - 2, ..Affine::default() };
                 let value = self.load(&axes);
                 Index::by(affine, value)
+            }
+            // A distance from where it was.
+            7 | 8 => {
+                let value = self.load(&axes);
+                Index::by(entry.affine.clone(), value)
             }
             _ => {
                 let value = self.load(&axes);
@@ -237,6 +307,28 @@ impl Adder<'_> {
         }
         let (tensor, index) = self.random.pick(&self.stored).clone();
         Some(node(ExprKind::Load { tensor, index }))
+    }
+
+    /// What an element of a new tensor was before the kernel moved it on.
+    fn cursor(&mut self, axes: &[AxisId]) -> Option<Expr> {
+        let kind = |axis: &AxisId| self.kernel.axes[usize::from(axis.0)].kind;
+        if axes.iter().any(|axis| kind(axis) == AxisKind::Tiles) {
+            return None;
+        }
+        let all = (0..self.kernel.axes.len() as u16).map(AxisId);
+        let own: Vec<AxisId> = all.filter(|a| axes.contains(a) || kind(a) == AxisKind::Program).collect();
+        let read = self.load(&own);
+        let ExprKind::Load { tensor, index } = &read.kind else { return None };
+        let (tensor, index) = (*tensor, index.clone());
+        self.kernel.tensors[usize::from(tensor.0)].mutable = true;
+        let var = VarId(self.kernel.vars.len() as u16);
+        self.kernel.vars.push(Var { name: format!("v{}", var.0), mutable: false, span: SpanId::NONE });
+        let step = ExprKind::Const { value: f64::from(self.random.below(5) as u32 + 1), elem: Some(I32) };
+        let value = ExprKind::Bin(BinOp::Add, Box::new(node(ExprKind::Var(var))), Box::new(node(step)));
+        let store =
+            Stmt::Store { tensor, index, when: None, combine: None, value: node(value), span: SpanId::NONE };
+        self.front.extend([Stmt::Let { var, value: read }, store]);
+        Some(node(ExprKind::Var(var)))
     }
 
     /// An element of a new index tensor.

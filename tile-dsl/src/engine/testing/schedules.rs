@@ -11,6 +11,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+mod limited;
 mod matrix;
 mod promised;
 mod propose;

@@ -70,6 +70,7 @@ impl Generator<'_> {
             self.wild_tiles(busy);
             self.wild_places(busy);
             self.wild_orders(busy);
+            self.limited();
             self.wild_copies(busy);
             self.wild_units(busy);
             self.wild_expansion(busy);
@@ -196,6 +197,12 @@ impl Generator<'_> {
 
     pub(crate) fn wild_tiles(&mut self, busy: usize) {
         for (n, axis) in self.kernel.axes.iter().enumerate() {
+            // Limits begin and end within some of the small tiles.
+            if !axis.limits.is_none() && self.chance(60) {
+                let size = *self.random.pick(&[2, 2, 3, 4, 5, 8]);
+                self.propose(directive::Tile { axis: axis.name.clone(), size });
+                continue;
+            }
             if !self.chance(25 + 20 * busy) {
                 continue;
             }

@@ -376,6 +376,11 @@ impl Generator<'_> {
         if self.chance(25) {
             self.wild_orders(1);
         }
+        if self.chance(50) {
+            self.limited();
+            self.private();
+            self.gathered();
+        }
         if self.chance(25) {
             self.wild_units(1);
         }

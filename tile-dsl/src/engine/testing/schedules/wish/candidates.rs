@@ -117,6 +117,11 @@ impl Generator<'_> {
         };
         if product.is_none() {
             self.shuffle(&mut buffers);
+            // What values lead to comes first, mostly.
+            if self.chance(70) {
+                let led = self.led();
+                buffers.sort_by_key(|buffer| !led.contains(buffer));
+            }
         }
         // A producer makes all copies of its loop.
         let most = if produced { buffers.len().min(2) } else { buffers.len() };
@@ -225,8 +230,11 @@ impl Generator<'_> {
             if !self.chance(60) {
                 continue;
             }
-            let of = self.kernel.tensors.iter().filter(|t| t.name == tensor).flat_map(|t| &t.dims);
-            let named: BTreeSet<String> = of.flat_map(|extent| extent.dims.keys().cloned()).collect();
+            // Those that values lead to need a bound; others have several tiles without.
+            let nest = &self.nests[0];
+            let combined = nest.accesses.iter().filter(|access| nest.tensor(access.tensor).name == tensor);
+            let led = combined.flat_map(|a| a.by.keys().map(|dim| &nest.tensor(a.tensor).dims[*dim]));
+            let named: BTreeSet<String> = led.flat_map(|extent| extent.dims.keys().cloned()).collect();
             for dim in named {
                 let max = *self.random.pick(&[5, 24, 32, 100]);
                 self.propose(directive::Fits { dim, max });
@@ -235,27 +243,53 @@ impl Generator<'_> {
         }
     }
 
+    /// Bounds, mostly, for axes of a tensor of which a CTA reads all.
+    fn bounded(&mut self, tensor: &str) {
+        let nest = &self.nests[0];
+        let read = nest.accesses.iter().filter(|access| nest.tensor(access.tensor).name == tensor);
+        let axes: BTreeSet<_> = read.flat_map(|access| access.axes()).collect();
+        let kernel = self.kernel;
+        for axis in axes.into_iter().map(|axis| &kernel.axes[usize::from(axis.0)]) {
+            if let (AxisKind::Whole, Some(dim)) = (axis.kind, axis.extent.dims.keys().next())
+                && self.chance(70)
+            {
+                let max = *self.random.pick(&[4, 8, 8, 16, 24]);
+                self.propose(directive::Fits { dim: dim.clone(), max });
+            }
+        }
+    }
+
+    /// Tensors that are read where values say.
+    pub(crate) fn led(&self) -> Vec<String> {
+        let nest = &self.nests[0];
+        let led = nest.accesses.iter().filter(|access| !access.by.is_empty() && access.combines.is_none());
+        let tensors: BTreeSet<_> = led.map(|access| access.tensor).collect();
+        tensors.into_iter().map(|tensor| nest.tensor(tensor).name.clone()).collect()
+    }
+
     /// Copies of what is read where values say, each at a loop where there can be one.
     pub(crate) fn gathered(&mut self) {
-        let nest = &self.nests[0];
-        let read = nest.accesses.iter().filter(|access| !access.by.is_empty() && access.combines.is_none());
-        let tensors: BTreeSet<_> = read.map(|access| access.tensor).collect();
-        let names: Vec<String> = tensors.into_iter().map(|t| nest.tensor(t).name.clone()).collect();
-        for buffer in names {
-            if !self.chance(70) {
+        for buffer in self.led() {
+            if !self.chance(80) {
                 continue;
             }
-            for _ in 0..6 {
+            self.bounded(&buffer);
+            // A box that one value moves, if there is a place where it is one.
+            let boxes = self.chance(50);
+            for attempt in 0..9 {
                 let digit = self.wild_digit();
-                let (via, vector) = *self.random.pick(&[
-                    (Via::Tma, None),
-                    (Via::Tma, None),
-                    (Via::CpAsync, Some(16)),
-                    (Via::CpAsync, Some(4)),
-                    (Via::Plain, None),
-                ]);
+                let (via, vector) = match boxes && attempt < 5 {
+                    true => (Via::Tma, None),
+                    false => *self.random.pick(&[
+                        (Via::CpAsync, Some(16)),
+                        (Via::CpAsync, Some(4)),
+                        (Via::Plain, None),
+                        (Via::Plain, None),
+                    ]),
+                };
                 let (buffer, transposed) = (buffer.clone(), self.chance(10));
-                if via == Via::Tma && self.schedule.target.sm < Target::CLUSTERS.sm {
+                let target = self.schedule.target;
+                if via == Via::Tma && target.sm < Target::CLUSTERS.sm {
                     self.schedule.target = Target::CLUSTERS;
                 }
                 let kind = directive::Stage {
@@ -271,6 +305,7 @@ impl Generator<'_> {
                     self.propose(directive::Pipeline { digit, stages });
                     break;
                 }
+                self.schedule.target = target;
             }
         }
     }
