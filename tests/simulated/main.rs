@@ -16,8 +16,8 @@ mod integers;
 mod legal;
 mod limits;
 mod multiple;
-mod operands;
 mod online;
+mod operands;
 mod private;
 #[path = "../../examples/matmul/kernel.rs"]
 #[allow(dead_code, reason = "an example's")]

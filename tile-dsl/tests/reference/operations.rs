@@ -80,7 +80,7 @@ fn facts(operation: Operation) -> Option<Facts> {
             Facts {
                 shape: both,
                 elements: elements(row.float.is_some(), row.int.is_some(), row.truth.is_some()),
-                error: Some(row.float.map_or("none.".into(), |real| error(real.steps, 0.5))),
+                error: Some(row.float.map_or("none.".into(), |real| error(real.steps, 0.5, 0.0))),
                 code: code.unwrap_or(other),
             }
         }
