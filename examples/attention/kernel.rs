@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// o = softmax(q·kᵀ · scale) · v for each head of a batch, with powers of 2 for those of e (the factor is log₂ e), as in "Online normalizer calculation for softmax" (Milakov and
-/// Gimelshein, 2018) and FlashAttention (Dao and others, 2022).
+/// Gimelshein, 2018) and FlashAttention (Dao and others, 2022). `scale` is positive: the greatest product has the greatest weight.
 #[tile_kernel]
 pub fn attention<T: Float>(
     q: &Tensor<T, B, H, M, D>,
@@ -19,10 +19,9 @@ pub fn attention<T: Float>(
     let mut l = zeros::<f32>([b, h, i]);
     let mut acc = zeros::<f32>([b, h, i, e]);
     for j in tiles(N) {
-        let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j]))
-            * (scale * 1.442695);
-        let top = max(m, max(s, j));
-        let p = exp2(s - top);
+        let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j]));
+        let top = max(m, max(s, j) * (scale * 1.442695));
+        let p = exp2(s * (scale * 1.442695) - top);
         let alpha = exp2(m - top);
         l = l * alpha + sum(p, j);
         acc = dot(p.cast::<T>(), load(v, [b, h, j, e]), acc * alpha);
@@ -47,12 +46,12 @@ schedule! {
         split(i -> iw, il, ir: 8, 4);
         split(d -> dh, dl, dv: 4, 4);
         split(e -> eh, el, ev: 4, 4);
-        reorder(dh, dl, dv, iw, il, ir, j in s.dot);
+        reorder(dh, dl, dv, iw, il, ir, j in s);
         reorder(j, iw, il, ir, eh, el, ev in acc);
         stage(k, v at j: shared, cp_async, vector(16));
         fragment(q at i.o);
         pipeline(j, 2);
-        reduce(s.dot: lane);
+        reduce(s: lane);
         bind(iw -> warp.x, il -> lane.y, dl -> lane.x, el -> lane.x);
         vectorize(dv, ev);
     }
@@ -73,9 +72,9 @@ schedule! {
         fits(D <= 128);
         tile(i = 128, j = 64);
         split(i -> iw, im: 32);
-        tensor_core(s.dot: mma);
+        tensor_core(s: mma);
         tensor_core(acc: mma);
-        reorder(iw, d.atom, j.atom, im in s.dot);
+        reorder(iw, d.atom, j.atom, im in s);
         reorder(iw, j.acc, e.atom, im in acc);
         stage(q at i: shared, vector(16));
         stage(k, v at j: shared, cp_async, vector(16));
@@ -97,14 +96,14 @@ schedule! {
         fits(D <= 128);
         tile(i = 128, j = 128);
         split(i -> iw, im: 64);
-        tensor_core(s.dot: wgmma(64, 128));
+        tensor_core(s: wgmma(64, 128));
         tensor_core(acc: wgmma(64, 128));
         stage(q at i: shared, tma);
         stage(k, v at j: shared, tma);
         swizzle(q: 128, k: 128, v: 128);
         pipeline(j, 2);
-        issue(s.dot: overwrite);
-        unroll(d.atom in s.dot);
+        issue(s: overwrite);
+        unroll(d.atom in s);
         bind(iw -> warpgroup.x);
         vectorize(e.pair in o);
     }
@@ -113,17 +112,32 @@ schedule! {
         produce(j: warpgroup);
         registers(24, 240);
     }
+    /// The first product is that of the next tile of keys: it is on its way with the second one, which goes on while the weights of
+    /// the next tile are computed.
+    pub wgmma_skewed = wgmma_producer {
+        skew(s);
+    }
     /// A CTA takes tile after tile: keys of the next one are copied while the last one ends.
-    pub wgmma_persistent = wgmma_producer {
+    pub wgmma_persistent = wgmma_skewed {
         persistent(1);
     }
     /// Heads of up to 64.
-    pub wgmma_narrow = wgmma_producer {
+    pub wgmma_narrow = wgmma_skewed {
         fits(D <= 64);
         tensor_core(acc: wgmma(64, 64));
     }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] =
-    schedules![naive, lanes, wide, mma, mma_narrow, wgmma, wgmma_producer, wgmma_persistent, wgmma_narrow];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    naive,
+    lanes,
+    wide,
+    mma,
+    mma_narrow,
+    wgmma,
+    wgmma_producer,
+    wgmma_skewed,
+    wgmma_persistent,
+    wgmma_narrow
+];

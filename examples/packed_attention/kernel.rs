@@ -21,9 +21,9 @@ pub fn packed<T: Float>(
     let mut l = zeros::<f32>([h, i]);
     let mut acc = zeros::<f32>([h, i, e]);
     for j in tiles(L).between(load(first, [i]), i + 1) {
-        let s = dot(load(q, [h, i, d]), load(k, [h, j, d]), zeros::<f32>([h, i, j])) * (scale * 1.442695);
-        let top = max(m, max(s, j));
-        let p = exp2(s - top);
+        let s = dot(load(q, [h, i, d]), load(k, [h, j, d]), zeros::<f32>([h, i, j]));
+        let top = max(m, max(s, j) * (scale * 1.442695));
+        let p = exp2(s * (scale * 1.442695) - top);
         let alpha = exp2(m - top);
         l = l * alpha + sum(p, j);
         acc = dot(p.cast::<T>(), load(v, [h, j, e]), acc * alpha);
@@ -52,7 +52,7 @@ schedule! {
     /// By asynchronous MMA, with a producer.
     pub wgmma on sm_90a for packed<f16 | bf16> = attention::wgmma_narrow {}
     /// Heads of up to 128.
-    pub wgmma_wide on sm_90a for packed<f16 | bf16> = attention::wgmma_producer {}
+    pub wgmma_wide on sm_90a for packed<f16 | bf16> = attention::wgmma_skewed {}
 }
 
 /// All schedules.

@@ -21,10 +21,9 @@ pub fn windowed<T: Float>(
     let mut l = zeros::<f32>([b, h, i]);
     let mut acc = zeros::<f32>([b, h, i, e]);
     for j in tiles(N).between(i - window + 1, i + 1) {
-        let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j]))
-            * (scale * 1.442695);
-        let top = max(m, max(s, j));
-        let p = exp2(s - top);
+        let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j]));
+        let top = max(m, max(s, j) * (scale * 1.442695));
+        let p = exp2(s * (scale * 1.442695) - top);
         let alpha = exp2(m - top);
         l = l * alpha + sum(p, j);
         acc = dot(p.cast::<T>(), load(v, [b, h, j, e]), acc * alpha);
@@ -53,7 +52,7 @@ schedule! {
     /// By asynchronous MMA, with a producer. Where the window is the sequence, the last queries see the most keys, and come first.
     pub wgmma on sm_90a for windowed<f16 | bf16> = attention::wgmma_narrow { order(reversed); }
     /// Heads of up to 128.
-    pub wgmma_wide on sm_90a for windowed<f16 | bf16> = attention::wgmma_producer { order(reversed); }
+    pub wgmma_wide on sm_90a for windowed<f16 | bf16> = attention::wgmma_skewed { order(reversed); }
 }
 
 /// All schedules.

@@ -156,7 +156,10 @@ fn walk(stmt: &Stmt, between: &mut Vec<BTreeSet<(u32, Kind)>>) {
         }
         Stmt::Async(Async::Store { shared: n, .. }) => add(*n, Kind::Box),
         Stmt::Async(
-            Async::Init { barrier, .. } | Async::Arrive { barrier, .. } | Async::Wait { barrier, .. },
+            Async::Init { barrier, .. }
+            | Async::Arrive { barrier, .. }
+            | Async::Wait { barrier, .. }
+            | Async::Look { barrier, .. },
         ) => {
             add(*barrier, Kind::Barrier);
         }

@@ -160,6 +160,7 @@ pub(crate) mod registers;
 pub(crate) mod reorder;
 pub(crate) mod segment;
 pub(crate) mod serpentine;
+pub(crate) mod skew;
 pub(crate) mod split;
 pub(crate) mod split_k;
 pub(crate) mod stage;
@@ -314,6 +315,7 @@ directives! {
     produce::Produce [ProduceWarp = "produce-warp", ProduceWarpgroup = "produce-warpgroup"],
     arrive::Arrive [Arrive = "arrive"],
     issue::Issue [Overwrite = "issue-overwrite", InFlight = "issue-in_flight"],
+    skew::Skew [Skew = "skew"],
     registers::Registers [Registers = "registers"],
     persistent::Persistent [Persistent = "persistent"],
     pingpong::Pingpong [Pingpong = "pingpong"],

@@ -15,7 +15,8 @@
 //! | passes | `passes`, `lowering`, `products`, `maps` |
 //! | roles | `roles`, `turns`, `grid` |
 //! | statements | `walk` |
-//! | stages and rings | `stage`, `pipeline`, `registers`, `ring`, `ring_stages`, `fill` |
+//! | stages and rings | `stage`, `pipeline`, `skew`, `registers`, `ring`, `ring_stages`, `fill` |
+//! | `let`s | `lets` |
 //! | products | `matrix`, `operand`, `words` |
 //! | stores | `put`, `store`, `output`, `exchange` |
 //! | sums | `combine`, `across`, `cluster` |
@@ -53,6 +54,7 @@ mod guard;
 mod held;
 mod interleave;
 mod layout;
+mod lets;
 mod limits;
 mod linear;
 mod loads;
@@ -74,6 +76,7 @@ mod registers;
 mod ring;
 mod ring_stages;
 mod roles;
+mod skew;
 mod stage;
 mod storage;
 mod store;

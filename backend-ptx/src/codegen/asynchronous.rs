@@ -46,6 +46,13 @@ impl<'c> Codegen<'c, '_> {
                 self.builder.position_at_end(done);
                 Ok(())
             }
+            Async::Look { dst, barrier, stage, parity } => {
+                let at = self.barrier_stage(*barrier, stage)?;
+                let parity = self.expr(parity)?.int()?;
+                let name = "llvm.nvvm.mbarrier.test.wait.parity.scope.cta.space.cta";
+                let complete = self.call(name, &[], &[at.into(), parity.into()])?;
+                self.assign(*dst, self.value(complete, DType::Bool))
+            }
             Async::Copy { map, shared, offset, coordinates, barrier, stage, everywhere } => {
                 self.copy_tensor(*map, (*shared, offset), coordinates, (*barrier, stage), *everywhere)
             }

@@ -18,10 +18,9 @@ pub fn attention<T: Float>(
     let mut l = zeros::<f32>([b, g, r, i]);
     let mut acc = zeros::<f32>([b, g, r, i, e]);
     for j in tiles(N) {
-        let s = dot(load(q, [b, g, r, i, d]), load(k, [b, g, j, d]), zeros::<f32>([b, g, r, i, j]))
-            * (scale * 1.442695);
-        let top = max(m, max(s, j));
-        let p = exp2(s - top);
+        let s = dot(load(q, [b, g, r, i, d]), load(k, [b, g, j, d]), zeros::<f32>([b, g, r, i, j]));
+        let top = max(m, max(s, j) * (scale * 1.442695));
+        let p = exp2(s * (scale * 1.442695) - top);
         let alpha = exp2(m - top);
         l = l * alpha + sum(p, j);
         acc = dot(p.cast::<T>(), load(v, [b, g, j, e]), acc * alpha);
@@ -47,10 +46,9 @@ pub fn causal_attention<T: Float>(
     let mut l = zeros::<f32>([b, g, r, i]);
     let mut acc = zeros::<f32>([b, g, r, i, e]);
     for j in tiles(N).below(i + 1 - M + N) {
-        let s = dot(load(q, [b, g, r, i, d]), load(k, [b, g, j, d]), zeros::<f32>([b, g, r, i, j]))
-            * (scale * 1.442695);
-        let top = max(m, max(s, j));
-        let p = exp2(s - top);
+        let s = dot(load(q, [b, g, r, i, d]), load(k, [b, g, j, d]), zeros::<f32>([b, g, r, i, j]));
+        let top = max(m, max(s, j) * (scale * 1.442695));
+        let p = exp2(s * (scale * 1.442695) - top);
         let alpha = exp2(m - top);
         l = l * alpha + sum(p, j);
         acc = dot(p.cast::<T>(), load(v, [b, g, j, e]), acc * alpha);
@@ -69,12 +67,12 @@ schedule! {
         split(i -> iw, il, ir: 4, 4);
         split(d -> dh, dl, dv: 8, 4);
         split(e -> eh, el, ev: 8, 4);
-        reorder(dh, dl, dv, iw, il, ir, j in s.dot);
+        reorder(dh, dl, dv, iw, il, ir, j in s);
         reorder(j, iw, il, ir, eh, el, ev in acc);
         stage(k, v at j: shared, cp_async, vector(16));
         fragment(q at i.o);
         pipeline(j, 2);
-        reduce(s.dot: lane);
+        reduce(s: lane);
         bind(iw -> warp.x, il -> lane.y, dl -> lane.x, el -> lane.x);
         vectorize(dv, ev);
     }
@@ -84,9 +82,9 @@ schedule! {
         fits(D <= 128);
         tile(i = 128, j = 64);
         split(i -> iw, im: 32);
-        tensor_core(s.dot: mma);
+        tensor_core(s: mma);
         tensor_core(acc: mma);
-        reorder(iw, d.atom, j.atom, im in s.dot);
+        reorder(iw, d.atom, j.atom, im in s);
         reorder(iw, j.acc, e.atom, im in acc);
         stage(q at i: shared, vector(16));
         stage(k, v at j: shared, cp_async, vector(16));
@@ -101,20 +99,22 @@ schedule! {
 
 schedule! {
     /// By asynchronous MMA. Two warpgroups have 64 queries each, and take their weights from the registers that the first product leaves
-    /// them in; a third one copies by tensor maps.
+    /// them in; a third one copies by tensor maps. The first product is that of the next tile of keys: it is on its way with the second
+    /// one, which goes on while the weights are computed.
     pub wgmma on sm_90a for attention<f16 | bf16> {
         fits(D <= 128);
         tile(i = 128, j = 128);
         split(i -> iw, im: 64);
-        tensor_core(s.dot: wgmma(64, 128));
+        tensor_core(s: wgmma(64, 128));
         tensor_core(acc: wgmma(64, 128));
         stage(q at i: shared, tma);
         stage(k, v at j: shared, tma);
         swizzle(q: 128, k: 128, v: 128);
         pipeline(j, 2);
-        issue(s.dot: overwrite);
-        unroll(d.atom in s.dot);
+        issue(s: overwrite);
+        unroll(d.atom in s);
         produce(j: warpgroup);
+        skew(s);
         bind(iw -> warpgroup.x);
         registers(24, 240);
         vectorize(e.pair in o);

@@ -324,6 +324,10 @@ fn asynchronous(kernel: &Kernel, operation: &Async) -> Option<Act> {
             let name = shared(kernel, *barrier);
             plain("wait", format!("wait for {name}"), &[name])
         }
+        Async::Look { barrier, .. } => {
+            let name = shared(kernel, *barrier);
+            plain("look", format!("look at {name}"), &[name])
+        }
         Async::Copy { map, shared: to, everywhere, .. } => {
             let (from, to) = (tensor(kernel, *map), shared(kernel, *to));
             let all = if *everywhere { " of every CTA of the cluster" } else { "" };

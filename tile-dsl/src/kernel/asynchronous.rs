@@ -10,10 +10,10 @@
 //! Source: PTX ISA 9.7.13.15 (`mbarrier`), 9.7.9.27 (`cp.async.bulk.tensor`), 9.7.16 (`wgmma`), 9.7.13.4 (`fence.proxy`).
 
 use super::{
-    Expr, Stmt,
+    Expr, Stmt, Var,
     visit::{Access::*, Meets::*, statements},
 };
-use crate::nest::Atom;
+use crate::{dtype::DType, nest::Atom};
 use serde::{Deserialize, Serialize};
 
 statements! {
@@ -63,6 +63,21 @@ statements! {
         /// 0 or 1, `i32`.
         parity: Expr,
     }: ["await" shared(barrier, stage, Mbarrier) "parity" index(parity, "stage, parity or coordinate")];
+
+    /// Whether the phase of a parity is complete by now: `mbarrier.test_wait.parity`, acquire at the same scope where it is.
+    "look %2: bool = shared full[%0] parity %1"
+    Look {
+        /// Whether it is.
+        dst: Var,
+        /// Buffer.
+        barrier: u32,
+        /// Stage.
+        stage: Expr,
+        /// 0 or 1, `i32`.
+        parity: Expr,
+    }: [
+        "look" own(dst, DType::Bool) "=" shared(barrier, stage, Mbarrier) "parity" index(parity, "stage, parity or coordinate")
+    ];
 
     /// A box of a tensor to shared memory, zeros where it leaves the tensor: `cp.async.bulk.tensor`. The bytes of the box
     /// count at an mbarrier when they have arrived.

@@ -244,6 +244,9 @@ impl<'a> Visitor<'a> for Printer<'_, '_> {
     fn common(&mut self, var: &'a Var, _: DType) -> fmt::Result {
         self.defined(&[*var])
     }
+    fn own(&mut self, var: &'a Var, _: DType) -> fmt::Result {
+        self.defined(&[*var])
+    }
     fn values(&mut self, es: &'a Vec<Expr>, _: &'static str) -> fmt::Result {
         self.gap();
         self.list(es)

@@ -158,6 +158,10 @@ macro_rules! visitor {
             fn common(&mut self, var: &'a $($mut)? Var, _: DType) -> Result<(), Self::Error> {
                 self.defines(var)
             }
+            /// A variable of a type; it differs between threads.
+            fn own(&mut self, var: &'a $($mut)? Var, _: DType) -> Result<(), Self::Error> {
+                self.defines(var)
+            }
 
             // Uses. `what` they are, for messages.
 

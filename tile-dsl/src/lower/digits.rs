@@ -78,6 +78,7 @@ fn known_to_fill(cx: &Cx<'_>, axis: AxisId) -> bool {
 /// Whether these digits reach points at or beyond the extent of the axis.
 pub(super) fn ragged(cx: &Cx<'_>, axis: AxisId, digits: &[Digit]) -> bool {
     match ends(cx.view.nest, axis, digits) {
+        _ if cx.env.full.contains(&axis) => false,
         Ends::Always => false,
         Ends::Never => true,
         Ends::Multiple(_) | Ends::Points(_) => cx.view.variant != Variant::Exact,

@@ -70,6 +70,7 @@ pub(super) enum Op {
     Cmp(CmpOp),
     Select,
     Cast(DType),
+    Fma,
 }
 
 impl Op {
@@ -87,7 +88,7 @@ impl Op {
             Op::Select => operand(1),
             Op::Cast(ty) => *ty,
             Op::Un(op) => op.result(operand(0)),
-            Op::Bin(_) | Op::Wrapping(_) | Op::Xor => operand(0),
+            Op::Bin(_) | Op::Wrapping(_) | Op::Xor | Op::Fma => operand(0),
         }
     }
 
@@ -109,6 +110,7 @@ impl Op {
             Op::Cmp(op) => Expr::Cmp(op, next(), next()),
             Op::Select => Expr::Select(next(), next(), next()),
             Op::Cast(ty) => Expr::Cast(ty, next()),
+            Op::Fma => Expr::Fma(next(), next(), next()),
         }
     }
 }

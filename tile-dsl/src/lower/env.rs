@@ -36,6 +36,8 @@ pub(super) struct Env<'a> {
     pub adding: bool,
     /// Axes with limits of whose tile at hand all points count, for all rows at hand.
     pub within: Vec<AxisId>,
+    /// Axes all of whose points the tile at hand has: the extent does not cut it.
+    pub full: Vec<AxisId>,
     /// What this CTA of a cluster has of a reduction that it shares.
     pub share: Option<Share>,
 }
@@ -203,6 +205,7 @@ impl<'a> Env<'a> {
             owner: None,
             adding: false,
             within: Vec::new(),
+            full: Vec::new(),
             share: None,
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     index::AxisId,
     kernel::Expr as KExpr,
     nest::{AccessId, Expr, Recurrence, ValueId},
-    op::BinOp,
+    op::{BinOp, UnOp},
     tile::Edge,
 };
 
@@ -62,6 +62,9 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             Ok(apply(cx, Op::Un(*op), vec![a]))
         }
         Expr::Bin(op, a, b) => {
+            if let Some((factors, other)) = multiplied(cx, *op, a, b) {
+                return fused(cx, (*op, factors), (other, std::ptr::eq(other, &**a)));
+            }
             let args = vec![value(cx, a)?, value(cx, b)?];
             let op = Op::of_values(*op, operand_ty(cx, &args[0]));
             Ok(apply(cx, op, args))
@@ -86,6 +89,32 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             Ok(apply(cx, Op::Cast(*dtype), vec![a]))
         }
     }
+}
+
+/// The factors of a product in `f32` that is an operand of a sum or a difference, and the other operand.
+fn multiplied<'e>(cx: &Cx<'_>, op: BinOp, a: &'e Expr, b: &'e Expr) -> Option<([&'e Expr; 2], &'e Expr)> {
+    let product = |of: &'e Expr| match of {
+        Expr::Bin(BinOp::Mul, x, y) if cx.view.nest.dtype(of) == DType::F32 => Some([&**x, &**y]),
+        _ => None,
+    };
+    if !matches!(op, BinOp::Add | BinOp::Sub) {
+        return None;
+    }
+    product(a).map(|factors| (factors, b)).or_else(|| product(b).map(|factors| (factors, a)))
+}
+
+/// `x * y + other`, `x * y - other` or `other - x * y`, rounded once.
+fn fused(
+    cx: &mut Cx<'_>,
+    (op, [x, y]): (BinOp, [&Expr; 2]),
+    (other, first): (&Expr, bool),
+) -> Result<Operand, LowerError> {
+    let (mut x, y, mut other) = (value(cx, x)?, value(cx, y)?, value(cx, other)?);
+    if op == BinOp::Sub {
+        let negated = if first { &mut x } else { &mut other };
+        *negated = apply(cx, Op::Un(UnOp::Neg), vec![negated.clone()]);
+    }
+    Ok(apply(cx, Op::Fma, vec![x, y, other]))
 }
 
 /// An end of the tile of an axis that a recurrence has at hand: its loops over tiles say which.

@@ -21,7 +21,7 @@ use super::{
     linear::Linear,
     looked_up,
     lowering::Lowering,
-    moves,
+    moves, ring_stages,
     sync::Touch,
     tensor_map,
 };
@@ -104,6 +104,21 @@ pub(super) fn fill(
             cx.build.emit.stmt(kernel::Stmt::Async(copy));
         }
     }
+    Ok(())
+}
+
+/// Fills the next stage of a channel, once it is free.
+pub(super) fn fill_next(cx: &mut Cx<'_>, flow: &Flow<'_>) -> Result<(), LowerError> {
+    let Some(channel) = &flow.mbarriers else { return Ok(()) };
+    let position = ring_stages::position(cx, channel);
+    let [stage, parity] = position;
+    // The first time round, nobody has read what would be overwritten.
+    let parity = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), parity);
+    let barrier = channel.empty.unwrap_or_default();
+    let wait = Async::Wait { barrier, stage: stage.expr(), parity: parity.expr() };
+    cx.build.emit.stmt(kernel::Stmt::Async(wait));
+    fill(cx, channel, &flow.copies, stage)?;
+    ring_stages::advance(cx, channel, position);
     Ok(())
 }
 

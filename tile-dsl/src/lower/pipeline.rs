@@ -25,11 +25,11 @@ use super::{
     flow::{Mbarriers, Ring},
     mbarriers,
     registers::{self, RegisterPlan},
-    ring, ring_stages, storage, turns,
+    ring, ring_stages, skew, storage, turns,
 };
 use crate::{
     kernel::{self, Async},
-    nest::{Carry, Digit, Stmt, ValueId, chain},
+    nest::{Carry, Digit, Stmt, chain},
     op::CmpOp,
     plan::{Full, InFlight, Producer},
 };
@@ -43,7 +43,10 @@ pub(super) fn pipeline(
     walk: Walk,
 ) -> Result<(), LowerError> {
     let (copies, inner) = chain(body);
-    let channel = ring::channel(cx, (digit, stages), &copies, inner)?;
+    let channel = match ring::channels(cx, (digit, stages), &copies, inner)? {
+        [ahead, behind] => return skew::skewed(cx, digit, [ahead, behind], inner, walk),
+        channels => &channels[0],
+    };
     if channel.full(cx.view.variant) == Full::Program {
         return registers::register_pipeline(cx, digit, channel, inner, walk);
     }
@@ -103,23 +106,13 @@ fn step<'a>(
         match &ring.flow.plan.in_flight {
             None => mbarriers::release(cx, channel, position[0]),
             Some(InFlight { values, steps }) => {
-                await_products(cx, values, *steps)?;
+                cx.build.emit.stmt(kernel::Stmt::Async(Async::Commit));
+                storage::await_products(cx, values, *steps)?;
                 release_behind(cx, ring, channel, position[0], *steps);
             }
         }
         ring_stages::advance(cx, channel, position);
     }
-    Ok(())
-}
-
-/// Waits for the products into some values but those of the youngest steps.
-fn await_products(cx: &mut Cx<'_>, values: &[ValueId], steps: u32) -> Result<(), LowerError> {
-    let mut results = Vec::new();
-    for value in values {
-        let Some(registers) = &storage::held(cx, *value)?.registers else { continue };
-        results.push((registers.frag, storage::slots_in_tile(cx, registers)));
-    }
-    cx.build.emit.stmt(kernel::Stmt::Async(Async::WaitProducts { pending: steps, results }));
     Ok(())
 }
 
@@ -145,7 +138,7 @@ fn drain<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>) -> Result<(), LowerError> {
     else {
         return Ok(());
     };
-    await_products(cx, values, 0)?;
+    storage::await_products(cx, values, 0)?;
     let next = ring_stages::position(cx, channel)[0];
     for back in (1..=i64::from(*steps)).rev() {
         let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32((back - 1) * ring.stride()), ring.span.length);

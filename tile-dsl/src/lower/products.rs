@@ -5,7 +5,13 @@
 //! wgmma acc += ..; wgmma acc += ..          →  products fence acc; wgmma ..; wgmma ..; products commit; products wait 0 acc
 //! set p[0] = ..; wgmma acc += p[0] x ..      →  set p[0] = ..; products fence acc p; wgmma ..; products commit; products wait 0 acc p
 //! ```
-//! Where the pipeline has a wait of its own behind them (`in_flight`), that is the wait.
+//! Groups that the walk has committed it waits for itself (`in_flight`, `skew`). Where another group follows at once, the one
+//! fence stands before both, and so does what fills their registers:
+//!
+//! ```text
+//! wgmma s ..; commit; set p[0] = ..; wgmma acc += p[0] x ..; commit
+//! →  set p[0] = ..; products fence s acc p; wgmma s ..; products commit; wgmma acc += ..; products commit
+//! ```
 //! Only pure statements that do not read the accumulators stand between the products of a group.
 //! Those that fill registers of operands come before its fence.
 //! Source: PTX ISA 9.7.16.4 (asynchronous operations of `wgmma`).
@@ -30,8 +36,6 @@ fn block(stmts: &mut Vec<Stmt>) {
     if !stmts.iter().any(is_product) {
         return;
     }
-    // Products that stay in flight: the pipeline says where they are waited for.
-    let awaited = stmts.iter().any(|s| matches!(s, Stmt::Async(Async::WaitProducts { .. })));
     let mut out = Vec::with_capacity(stmts.len() + 3);
     let mut rest = std::mem::take(stmts).into_iter().peekable();
     while let Some(stmt) = rest.next() {
@@ -54,28 +58,34 @@ fn block(stmts: &mut Vec<Stmt>) {
                 run.append(&mut after);
                 run.push(stmt);
             } else if matches!(stmt, Stmt::Set { .. }) {
-                let (products, pure) = run.into_iter().partition(is_product);
+                run.append(&mut after);
+                let (products, pure) = run.into_iter().partition(|s| is_product(s) || is_commit(s));
                 run = products;
                 filled.extend::<Vec<Stmt>>(pure);
-                filled.append(&mut after);
                 filled.push(stmt);
             } else {
                 after.push(stmt);
             }
-            next = rest.next_if(|s| is_product(s) || is_apart(s, &held));
+            next = rest.next_if(|s| is_product(s) || is_commit(s) || is_apart(s, &held));
         }
         let results: Vec<(u32, Vec<u32>)> =
             held.into_iter().map(|(frag, slots)| (frag, slots.into_iter().collect())).collect();
         out.append(&mut filled);
         out.push(Stmt::Async(Async::Fence { results: results.clone() }));
+        let committed = run.last().into_iter().chain(&after).any(is_commit);
         out.append(&mut run);
-        out.push(Stmt::Async(Async::Commit));
-        if !awaited {
+        // A group that the walk has committed it waits for, too.
+        if !committed {
+            out.push(Stmt::Async(Async::Commit));
             out.push(Stmt::Async(Async::WaitProducts { pending: 0, results }));
         }
         out.append(&mut after);
     }
     *stmts = out;
+}
+
+fn is_commit(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Async(Async::Commit))
 }
 
 fn is_product(stmt: &Stmt) -> bool {

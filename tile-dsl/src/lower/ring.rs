@@ -17,16 +17,17 @@ use crate::{
     plan::{Channel, Full, Producer},
 };
 
-/// The channel of a loop with so many stages, whose copies `body` reads.
-pub(super) fn channel<'a>(
+/// The channels of a loop with so many stages, whose copies `body` reads: one, or that of a value that is computed a step ahead and
+/// the other.
+pub(super) fn channels<'a>(
     cx: &Cx<'a>,
     pipeline: (Digit, u32),
     copies: &[CopyId],
     body: &Stmt,
-) -> Result<&'a Channel, LowerError> {
+) -> Result<&'a [Channel], LowerError> {
     let plan = cx.view.plan;
     match plan.channels.get(Some(pipeline), copies, body) {
-        [channel] => Ok(channel),
+        channels @ ([_] | [Channel { skewed: Some(_), .. }, _]) => Ok(channels),
         _ => {
             let axis = cx.view.axis_name(pipeline.0.axis);
             let text = format!("the copies in the pipeline over `{axis}` are not one channel");

@@ -19,15 +19,14 @@ use super::{
     digits::StepOrder,
     emit::{Atom, Op},
     error::LowerError,
-    flow::{CopyPlan, Mbarriers},
     grid::{Decoded, Grid},
-    limits, mbarriers, output, private, ring, ring_stages,
+    limits, mbarriers, output, private, ring, skew,
     sync::Sync,
     turns, walk,
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Async},
+    kernel,
     nest::{Nest, TileSize},
     op::{BinOp, CmpOp},
     plan::{Does, Producing, Role},
@@ -182,33 +181,22 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
             })
         }
         Producing::Ring { digit, stages, copies, body, inside } => {
-            let channel = ring::channel(cx, (*digit, *stages), copies, body)?;
+            let channel = match ring::channels(cx, (*digit, *stages), copies, body)? {
+                [ahead, behind] => {
+                    return skew::produce(cx, *digit, [ahead, behind], body, &|cx| produce(cx, inside));
+                }
+                channels => &channels[0],
+            };
             let ring = ring::ring(cx, *digit, channel, body)?;
             // Those that copy mask nothing.
             let span = Span { whole: None, ..ring.span };
             control::run_loop(cx, (*digit, ring.at()), span, true, |cx| {
-                if let Some(channel) = &ring.flow.mbarriers {
-                    produce_step(cx, channel, &ring.flow.copies)?;
-                }
+                mbarriers::fill_next(cx, &ring.flow)?;
                 // Loops inside may have copies of their own.
                 produce(cx, inside)
             })
         }
     })
-}
-
-/// Fills the next stage, once it is free.
-fn produce_step(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]) -> Result<(), LowerError> {
-    let position = ring_stages::position(cx, channel);
-    let [stage, parity] = position;
-    // The first time round, nobody has read what would be overwritten.
-    let parity = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), parity);
-    let barrier = channel.empty.unwrap_or_default();
-    let wait = Async::Wait { barrier, stage: stage.expr(), parity: parity.expr() };
-    cx.build.emit.stmt(kernel::Stmt::Async(wait));
-    mbarriers::fill(cx, channel, copies, stage)?;
-    ring_stages::advance(cx, channel, position);
-    Ok(())
 }
 
 /// Barriers of a program become those of its own threads.

@@ -175,3 +175,14 @@ pub(super) fn publish(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError>
         store_shared(cx, value, KExpr::Slot { frag, slot })
     })
 }
+
+/// Waits for all groups of products but the youngest; what is read of these values behind it is computed before it, or in it.
+pub(super) fn await_products(cx: &mut Cx<'_>, values: &[ValueId], pending: u32) -> Result<(), LowerError> {
+    let mut results = Vec::new();
+    for value in values {
+        let Some(registers) = &held(cx, *value)?.registers else { continue };
+        results.push((registers.frag, slots_in_tile(cx, registers)));
+    }
+    cx.build.emit.stmt(kernel::Stmt::Async(kernel::Async::WaitProducts { pending, results }));
+    Ok(())
+}

@@ -1,21 +1,18 @@
 //! The walk over the term.
 
 use super::{
-    across, cluster, combine,
     context::Cx,
     control,
-    digits::{self, StepOrder},
-    emit::{Atom, literal},
-    env::Held,
+    digits::StepOrder,
     error::LowerError,
     expr::{self, Operand},
-    guard, limits, matrix, pipeline, put, stage, storage,
+    guard, lets, limits, matrix, pipeline, put, stage, storage,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr},
-    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, writers},
-    op::{BinOp, CmpOp, RedOp},
+    nest::{Digit, Expr, LoopKind, Steps, Stmt, ValueId},
+    op::{BinOp, RedOp},
 };
 
 /// Statements beyond which expansion is a mistake: the engine admits 2¹⁵ operations of straight-line code, and the guards and
@@ -65,98 +62,7 @@ fn loop_(cx: &mut Cx<'_>, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(),
 }
 
 fn let_(cx: &mut Cx<'_>, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Result<(), LowerError> {
-    let outer: Vec<_> = values.iter().map(|v| (*v, cx.env.held.get(v).cloned())).collect();
-    for value in values {
-        storage::hold(cx, *value, first)?;
-        combine::spread_partials(cx, *value)?;
-        initialise(cx, *value)?;
-    }
-    stmt(cx, first)?;
-    for value in values {
-        zero_sums_of_nothing(cx, *value, first)?;
-        combine::combine(cx, *value)?;
-    }
-    match across::across(cx, values) {
-        None => go_on(cx, values, rest)?,
-        Some(Across::Workspace) => {
-            across::through_workspace(cx, values, |cx| go_on(cx, values, rest))?;
-        }
-        Some(Across::Cluster) => {
-            cluster::through_cluster(cx, values, |cx| go_on(cx, values, rest))?;
-        }
-        Some(Across::Atomic) => across::add_atomically(cx, values, |cx| go_on(cx, values, rest))?,
-    }
-    for (value, old) in outer {
-        match old {
-            Some(old) => cx.env.held.insert(value, old),
-            None => cx.env.held.remove(&value),
-        };
-    }
-    Ok(())
-}
-
-/// What reads the values, once all threads that read those in shared memory can.
-fn go_on(cx: &mut Cx<'_>, values: &[ValueId], rest: &Stmt) -> Result<(), LowerError> {
-    for value in values {
-        storage::publish(cx, *value)?;
-    }
-    let published = values.iter().any(|v| cx.env.held.get(v).is_some_and(|h| h.shared.is_some()));
-    if published {
-        cx.build.barrier();
-    }
-    stmt(cx, rest)
-}
-
-/// Reductions and carried state start at the `let`.
-fn initialise(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError> {
-    let v = &cx.view.nest.values[value.0 as usize];
-    let Held { place, sum, registers, .. } = storage::held(cx, value)?;
-    let (place, combined, registers) = (*place, sum.is_some(), *registers);
-    if cx.view.nest.overwrites(value) {
-        return Ok(());
-    }
-    let start = match (v.reduction, v.init) {
-        // Partial results start neutral; the initial element joins once, after they combine.
-        (Some(op), init) if combined || init.is_none() => f64::from(op.neutral()),
-        (_, Some(init)) => init,
-        (None, None) => return Ok(()),
-        (Some(_), None) => unreachable!("handled above"),
-    };
-    if let Some(registers) = registers {
-        for slot in 0..registers.slots {
-            let value = literal(start, v.dtype).expr();
-            cx.build.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
-        }
-        return Ok(());
-    }
-    // In shared memory: each thread starts the elements that it accumulates.
-    control::each_element(cx, &place.loops, &mut |cx| {
-        storage::store_shared(cx, value, literal(start, v.dtype).expr())
-    })
-}
-
-/// Sums that the first product overwrites are zero where there is none. Loops that leave tiles out have no such products: a factor of
-/// theirs is masked, and asynchronous MMA computes none.
-fn zero_sums_of_nothing(cx: &mut Cx<'_>, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
-    if !cx.view.nest.overwrites(value) {
-        return Ok(());
-    }
-    let own = &cx.view.nest.value(value).axes;
-    let loops: Vec<Step> = writers(cx.view.nest, first, value).into_iter().flatten().collect();
-    let open =
-        |step: &&Step| digits::run_time(cx, **step).steps == Steps::Rest && !own.contains(&step.0.axis);
-    let Some(digit) = loops.iter().find(open).map(|(d, _)| *d) else { return Ok(()) };
-    let end = control::end(cx, digit);
-    let none = cx.build.emit.cmp(CmpOp::Le, end, Atom::i32(0));
-    let Some(registers) = storage::held(cx, value)?.registers else { return Ok(()) };
-    let dtype = cx.view.nest.value(value).dtype;
-    control::only_if(cx, Some(none), |cx| {
-        for slot in 0..registers.slots {
-            let value = literal(0.0, dtype).expr();
-            cx.build.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
-        }
-    });
-    Ok(())
+    lets::bound(cx, values, first, &|cx| stmt(cx, first), &|cx| stmt(cx, rest))
 }
 
 fn define(cx: &mut Cx<'_>, value: ValueId, expr: &Expr) -> Result<(), LowerError> {

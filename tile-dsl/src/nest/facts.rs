@@ -137,6 +137,8 @@ facts! {
     alternate: BTreeSet<Digit>, line "alternate";
     /// How asynchronous MMA is issued, by value (`issue`).
     issue: BTreeMap<ValueId, Issue>, line "issue";
+    /// Values that pipelined loops compute a step ahead (`skew`).
+    ahead: BTreeSet<ValueId>, line "skew";
     /// Registers of a thread that copies and of one that computes (`registers`).
     registers: Option<[u32; 2]>, line "registers";
     /// An axis with mixed tile sizes: its tiles start over after so many points (`segment`).

@@ -1,7 +1,7 @@
 //! Threads that do nothing but copy, and what the roles of a CTA are given.
 
 use super::{
-    Atom, CopyId, CopyLayout, CopyPart, Digit, Frame, Issue, Nest, Role, Steps, Stmt, ValueId, leaves,
+    Atom, CopyId, CopyLayout, CopyPart, Digit, Frame, Issue, Nest, Role, Steps, Stmt, ValueId, chain, leaves,
     threads,
 };
 use crate::machine::{Target, Unit};
@@ -43,14 +43,15 @@ impl Nest {
     /// in one loop after another. The producer fills a stage again once it is free, whichever loop read it.
     pub fn ring(&self, copies: &[CopyId]) -> Option<CopyId> {
         let mut channels: Vec<Vec<CopyId>> = Vec::new();
-        leaves(&self.body, &mut |path, _| {
-            for (n, frame) in path.iter().enumerate() {
-                let inside = path[n + 1..].iter();
-                let copies = inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None });
-                let copies: Vec<CopyId> = copies.collect();
-                let produced = matches!(frame, Frame::For(d, _) if self.produced.contains(d));
-                if produced && !copies.is_empty() && !channels.contains(&copies) {
-                    channels.push(copies);
+        self.body.each(&mut |stmt| {
+            if let Stmt::For { digit, body, .. } = stmt
+                && self.produced.contains(digit)
+            {
+                let (copies, inner) = chain(body);
+                for copies in self.in_channels(*digit, &copies, inner) {
+                    if !copies.is_empty() && !channels.contains(&copies) {
+                        channels.push(copies);
+                    }
                 }
             }
         });

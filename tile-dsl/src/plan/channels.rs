@@ -12,13 +12,16 @@
 //! | `tma` | one thread | mbarrier | barrier behind it | n - 1 |
 //! | `tma`, `produce` | threads of their own | mbarrier | mbarrier, an arrival a warp or a thread | as the stages allow |
 //!
+//! Where a loop computes a value a step ahead (`skew`), the copies that it reads are a channel of their own, before the others.
+//!
 //! Registers that are filled in each step of a channel around them can be prefetched across its iterations; where they
 //! do not, [`Carry`] says why.
 
 use crate::{
     machine::{Space, Unit, Via},
     nest::{
-        Carry, CopyId, Digit, Expr, Factor, Frame, Interleave, LoopKind, Nest, Stmt, ValueId, chain, leaves,
+        Carry, CopyId, Digit, Expr, Factor, Frame, Interleave, LoopKind, Nest, Skew, Stmt, ValueId, chain,
+        leaves,
     },
     program::Variant,
 };
@@ -75,6 +78,8 @@ pub(crate) struct Channel {
     pub fences_stores: bool,
     /// Asynchronous MMA that is on its way while the next steps are read.
     pub in_flight: Option<InFlight>,
+    /// Its items are read a step ahead, for a value that is computed so.
+    pub skewed: Option<Skew>,
     /// Whether registers that it fills are prefetched across its iterations, in words.
     carry: Option<String>,
 }
@@ -138,6 +143,9 @@ impl Channel {
         }
         if let (Some(digit), Producer::Each) = (self.digit, self.producer) {
             write!(out, ", loads spread over the first {} of a step", nest.interleave(digit).loads)?;
+        }
+        if let Some(skew) = &self.skewed {
+            write!(out, "; {}", skew.text(nest))?;
         }
         if let Some(InFlight { steps, .. }) = &self.in_flight {
             write!(out, "; products of {steps} step{} in flight", if *steps == 1 { "" } else { "s" })?;
@@ -299,26 +307,34 @@ impl Together {
                 producer,
                 full,
                 arrive,
+                skewed: None,
                 carry,
             })
         };
         let held = |c: CopyId| nest.copy(c).space == Space::Register;
         let boxed = |c: CopyId| !held(c) && nest.copy(c).via == Via::Tma;
+        let skew = digit.and_then(|digit| nest.skew_of(digit, &self.copies, body));
+        let is_ahead = |c: CopyId| skew.as_ref().is_some_and(|skew| skew.ahead.contains(&c));
         let shared = |c: CopyId| !held(c) && !boxed(c);
         let produced = nest.producer.filter(|_| digit.is_some_and(|d| nest.produced.contains(&d)));
         let landed = [true, false].map(|vectors| {
             let groups = self.copies.iter().any(|c| shared(*c) && nest.is_asynchronous(*c, vectors));
             if groups { Full::Group } else { Full::Barrier }
         });
+        let by_maps = produced.map_or(Producer::One, Producer::Role);
         [
-            of(produced.map_or(Producer::One, Producer::Role), [Full::Mbarrier; 2], &boxed),
+            of(by_maps, [Full::Mbarrier; 2], &|c| boxed(c) && is_ahead(c)),
+            of(by_maps, [Full::Mbarrier; 2], &|c| boxed(c) && !is_ahead(c)),
             of(Producer::All, landed, &shared),
             of(Producer::Each, [Full::Program; 2], &held),
         ]
         .into_iter()
         .flatten()
         .zip(before..)
-        .map(|(channel, number)| Channel { number, ..channel })
+        .map(|(channel, number)| {
+            let skewed = skew.clone().filter(|skew| skew.ahead == channel.copies);
+            Channel { number, skewed, ..channel }
+        })
         .collect()
     }
 }

@@ -179,6 +179,9 @@ impl<'a> VisitorMut<'a> for Parser {
     fn common(&mut self, var: &'a mut Var, _: DType) -> Parse {
         self.defined_one().map(|read| *var = read)
     }
+    fn own(&mut self, var: &'a mut Var, _: DType) -> Parse {
+        self.defined_one().map(|read| *var = read)
+    }
     fn values(&mut self, es: &'a mut Vec<Expr>, _: &'static str) -> Parse {
         self.exprs().map(|read| *es = read)
     }

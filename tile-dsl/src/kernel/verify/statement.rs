@@ -360,6 +360,9 @@ impl<'a> Visitor<'a> for Inside<'_, '_, '_> {
     fn common(&mut self, var: &'a Var, ty: DType) -> Check {
         self.verifier.define(*var, ty, false)
     }
+    fn own(&mut self, var: &'a Var, ty: DType) -> Check {
+        self.verifier.define(*var, ty, true)
+    }
     fn block(&mut self, block: &'a Vec<Stmt>) -> Check {
         self.blocks = true;
         let diverged = self.diverged || self.verifier.operands_differ(self.stmt);
