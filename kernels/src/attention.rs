@@ -22,6 +22,7 @@ pub(crate) const LONGEST: usize = 128;
 /// Of one query and many keys several CTAs take a part each, and a second launch joins the parts.
 /// Scratch has D + 2 numbers in `f32` for each part and head of queries.
 /// Tensor cores multiply `f16` and `bf16`; weights are rounded to `T` before they multiply values.
+/// `scale` is positive: the greatest product of a row has its greatest weight.
 ///
 /// | Tensor | Shape | Elements |
 /// |---|---|---|
@@ -29,7 +30,8 @@ pub(crate) const LONGEST: usize = 128;
 /// | `k`, `v` | B × G × N × D | `T` |
 ///
 /// # Errors
-/// [Those of all functions](crate#errors); [`Error::Shape`] where heads are longer than 128, or H is no multiple of G.
+/// [Those of all functions](crate#errors); [`Error::Shape`] where heads are longer than 128, or H is no multiple of G;
+/// [`Error::Arguments`] where `scale` is not positive.
 ///
 /// ```no_run
 /// # use tilewright::{Buffer, Error, Stream};
@@ -49,6 +51,10 @@ pub fn attention<T: Float>(
     o: &mut Buffer<T>,
 ) -> Result<(), Error> {
     same([Form::of("q", q), Form::of("o", o)])?;
+    if scale.is_nan() || scale <= 0.0 {
+        let what = format!("`scale` is {scale}, and it has to be positive");
+        return Err(Error::Arguments { kernel: "attention".into(), what });
+    }
     let &[b, h, m, d] = q.shape() else {
         return Err(Error::Shape(format!(
             "`q` of attention has batch, heads, queries and elements of a head, and its shape is {:?}",

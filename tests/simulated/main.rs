@@ -32,6 +32,7 @@ mod random;
 mod rows;
 mod segments;
 mod semantics;
+mod skew;
 mod sound;
 mod split_k;
 #[path = "../support/mod.rs"]

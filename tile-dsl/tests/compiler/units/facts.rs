@@ -74,6 +74,7 @@ fn nest() -> Nest {
         arrive: [(plain, Unit::Thread)].into(),
         alternate: [named].into(),
         issue: [(acc, Issue { overwrite: true, in_flight: 2 })].into(),
+        ahead: [acc].into(),
         registers: Some([40, 232]),
         segment: Some(Segment { digit: plain, points: 50 }),
         persistent: Some(1),
