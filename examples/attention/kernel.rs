@@ -121,10 +121,22 @@ schedule! {
     pub wgmma_persistent = wgmma_skewed {
         persistent(1);
     }
+    /// Long sequences: three warpgroups with 64 queries each. Fewer keys at once leave room for their registers.
+    pub wgmma_long = wgmma_skewed {
+        tile(i = 192, j = 80);
+        tensor_core(s: wgmma(64, 80));
+        registers(32, 160);
+    }
     /// Heads of up to 64.
     pub wgmma_narrow = wgmma_skewed {
         fits(D <= 64);
         tensor_core(acc: wgmma(64, 64));
+    }
+    /// With half of the columns there are registers for three warpgroups.
+    pub wgmma_narrow3 = wgmma_narrow {
+        tile(i = 192);
+        pipeline(j, 3);
+        registers(32, 160);
     }
 }
 
@@ -139,5 +151,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     wgmma_producer,
     wgmma_skewed,
     wgmma_persistent,
-    wgmma_narrow
+    wgmma_long,
+    wgmma_narrow,
+    wgmma_narrow3
 ];

@@ -104,7 +104,7 @@ mod kernels {
             registers(24, 240);
         }
         pub three_stages = two { pipeline(j, 3); arrive(j: thread); persistent(1); }
-        pub in_a_cluster = two { cluster(i, 2); }
+        pub in_a_cluster = two { cluster(i: 2); }
         pub window on sm_90a for windowed<f16 | bf16> = two {}
         pub windows_in_turn = window { persistent(1); }
         pub plain_window for windowed<f16 | bf16> = plain {}

@@ -119,10 +119,19 @@ schedule! {
         registers(24, 240);
         vectorize(e.pair in o);
     }
-    /// Heads of up to 64.
+    /// Many keys: three warpgroups with 64 queries each. Fewer keys at once leave room for their registers.
+    pub wgmma_long = wgmma {
+        tile(i = 192, j = 80);
+        tensor_core(s: wgmma(64, 80));
+        registers(32, 160);
+    }
+    /// Heads of up to 64: with half of the columns there are registers for three warpgroups.
     pub wgmma_narrow = wgmma {
         fits(D <= 64);
+        tile(i = 192);
         tensor_core(acc: wgmma(64, 64));
+        pipeline(j, 3);
+        registers(32, 160);
     }
 }
 
@@ -148,7 +157,10 @@ schedule! {
     /// Heads of up to 128, by asynchronous MMA. The last queries see the most keys, and come first.
     pub causal_wgmma on sm_90a for causal_attention<f16 | bf16> = wgmma { order(reversed); }
     /// Heads of up to 64.
-    pub causal_wgmma_narrow on sm_90a for causal_attention<f16 | bf16> = wgmma_narrow { order(reversed); }
+    pub causal_wgmma_narrow = causal_wgmma {
+        fits(D <= 64);
+        tensor_core(acc: wgmma(64, 64));
+    }
 }
 
 /// All schedules.
@@ -157,6 +169,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     mma,
     mma_narrow,
     wgmma,
+    wgmma_long,
     wgmma_narrow,
     causal_lanes,
     causal_narrow,
