@@ -337,6 +337,7 @@ impl<'a> Walk<'a, '_> {
             | Stmt::ClusterBarrier
             | Stmt::ClusterArrive
             | Stmt::ClusterWait
+            | Stmt::Vote { .. }
             | Stmt::WarpBarrier
             | Stmt::GridDependency
             | Stmt::Live(_)

@@ -117,6 +117,8 @@ schedule! {
     pub wgmma_skewed = wgmma_producer {
         skew(s);
     }
+    /// The first tile of keys says how large weights are; where later ones are much larger, the tile of queries is computed again.
+    pub wgmma_frozen = wgmma_skewed { freeze(m); }
     /// A CTA takes tile after tile: keys of the next one are copied while the last one ends.
     pub wgmma_persistent = wgmma_skewed {
         persistent(1);
@@ -150,6 +152,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     wgmma,
     wgmma_producer,
     wgmma_skewed,
+    wgmma_frozen,
     wgmma_persistent,
     wgmma_long,
     wgmma_narrow,

@@ -57,7 +57,7 @@ const FEW_TILES: usize = 1024;
 /// Queries from which on a warpgroup has enough of them.
 const SOME_QUERIES: usize = 64;
 /// Keys from which on a third warpgroup is worth that each of them takes fewer keys at once.
-const MANY_KEYS: usize = 12288;
+const MANY_KEYS: usize = 6144;
 
 /// Columns below which 16 CTAs for a tile of them leave most multiprocessors idle.
 const FEW_COLUMNS: usize = 2048;

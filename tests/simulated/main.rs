@@ -9,6 +9,7 @@ mod cluster_split;
 mod columns;
 mod dependent;
 mod f8;
+mod freeze;
 mod gathered;
 mod grouped;
 mod hopper;

@@ -140,6 +140,7 @@ pub(crate) mod cluster;
 pub(crate) mod exchange;
 pub(crate) mod fits;
 pub(crate) mod fragment;
+pub(crate) mod freeze;
 pub(crate) mod fuse;
 pub(crate) mod interleave;
 pub(crate) mod issue;
@@ -316,6 +317,7 @@ directives! {
     arrive::Arrive [Arrive = "arrive"],
     issue::Issue [Overwrite = "issue-overwrite", InFlight = "issue-in_flight"],
     skew::Skew [Skew = "skew"],
+    freeze::Freeze [Freeze = "freeze"],
     registers::Registers [Registers = "registers"],
     persistent::Persistent [Persistent = "persistent"],
     pingpong::Pingpong [Pingpong = "pingpong"],

@@ -16,7 +16,7 @@
 //! | roles | `roles`, `turns`, `grid` |
 //! | statements | `walk` |
 //! | stages and rings | `stage`, `pipeline`, `skew`, `registers`, `ring`, `ring_stages`, `fill` |
-//! | `let`s | `lets` |
+//! | `let`s | `lets`, `freeze` |
 //! | products | `matrix`, `operand`, `words` |
 //! | stores | `put`, `store`, `output`, `exchange` |
 //! | sums | `combine`, `across`, `cluster` |
@@ -47,6 +47,7 @@ mod expr;
 mod fill;
 mod flow;
 mod fragment;
+mod freeze;
 mod gather;
 mod given;
 mod grid;

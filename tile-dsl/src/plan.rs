@@ -51,7 +51,7 @@ pub(crate) use tiles::{Factor, Share, Tiles, Unsegmented};
 
 use crate::{
     machine::Target,
-    nest::{Nest, Units},
+    nest::{Frozen, Nest, Units},
 };
 use std::fmt;
 
@@ -68,6 +68,8 @@ pub(crate) struct Plan {
     pub limits: Limited,
     /// What copies in shared memory take of their tensors.
     pub boxes: Boxes,
+    /// Running maxima that stay as the first step leaves them.
+    pub frozen: Vec<Frozen>,
     /// How copies come together, and what says that they have come.
     pub channels: Channels,
     /// Where values live.
@@ -98,6 +100,7 @@ impl Plan {
     /// # Errors
     /// As [`Plan::of`].
     pub fn from_parts(parts: Parts<'_>) -> Result<Plan, Unplanned> {
+        let nest = parts.nest();
         let units = parts.units().map_err(|why| Unplanned::Units(*why))?.clone();
         if let Some(why) = parts.unplanned() {
             return Err(why);
@@ -108,6 +111,7 @@ impl Plan {
             roles: parts.roles().all.clone(),
             limits: parts.limits().clone(),
             boxes: parts.boxes().clone(),
+            frozen: nest.frozen_maxima().into_iter().flatten().collect(),
             channels: parts.channels().clone(),
             places: parts.places().clone(),
             fragments: parts.fragments().clone(),

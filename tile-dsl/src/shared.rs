@@ -28,7 +28,7 @@ use crate::{
     dtype::DType,
     kernel::place,
     machine::{Space, Target, Via},
-    nest::{CopyId, CopyLayout, LoopKind, Nest, Stmt, TileSize, ValueId, WIDEST, chain},
+    nest::{CopyId, CopyLayout, Frozen, LoopKind, Nest, Stmt, TileSize, ValueId, WIDEST, chain},
     plan::{Channel, Ctas, Full, Parts, Place, Producer, StorePath, Threads, Using},
     span::SpanId,
 };
@@ -54,6 +54,10 @@ pub(crate) enum Content {
     Output(crate::tile::TensorId, u32),
     /// The mbarriers by which groups pass the turn on.
     Turn,
+    /// The mbarrier at which a producer learns whether a tile is computed again.
+    Verdict,
+    /// Whether it is.
+    Again,
 }
 
 impl Content {
@@ -71,6 +75,8 @@ impl Content {
                 format!("the tile of `{}` that group {group} stores", nest.tensor(tensor).name)
             }
             Content::Turn => "the turns of groups".into(),
+            Content::Verdict => "the mbarrier of what is computed again".into(),
+            Content::Again => "whether a tile is computed again".into(),
         }
     }
 }
@@ -182,6 +188,7 @@ impl Allocation {
         finder.stmt(&nest.body);
         finder.outputs();
         finder.turns();
+        finder.verdict();
         let Finder { clock, mut buffers, found, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
         let is_parts = |b: &Buffer| matches!(b.content, Content::Parts(_));
@@ -492,6 +499,16 @@ impl<'p> Finder<'p> {
         }
     }
 
+    /// What tells a producer whether a tile is computed again.
+    fn verdict(&mut self) {
+        let produced = |frozen: &Frozen| frozen.produced;
+        if self.plan.nest.frozen_maxima().iter().flatten().any(produced) {
+            self.mbarriers((Content::Verdict, 0), 1, SpanId::NONE);
+            let again = self.buffer((Content::Again, 0), DType::I32, 4, Size::Value(vec![1]), SpanId::NONE);
+            self.buffers[again].alone = true;
+        }
+    }
+
     /// The mbarriers of a channel, where copies come by tensor maps.
     fn full(&mut self, channel: &Channel) -> Option<usize> {
         let comes = |full: &Full| *full == Full::Mbarrier;
@@ -536,6 +553,8 @@ impl<'p> Finder<'p> {
             Content::Parts(value) => format!("{}.parts", nest.value(value).name),
             Content::Output(tensor, _) => format!("{}.tile", nest.tensor(tensor).name),
             Content::Turn => "turn".into(),
+            Content::Verdict => "verdict".into(),
+            Content::Again => "again".into(),
             Content::Full(copy) => format!("{}.full", nest.copy_word(copy)),
             Content::Empty(copy) => format!("{}.empty", nest.copy_word(copy)),
         };

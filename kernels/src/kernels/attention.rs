@@ -100,7 +100,8 @@ schedule! {
 schedule! {
     /// By asynchronous MMA. Two warpgroups have 64 queries each, and take their weights from the registers that the first product leaves
     /// them in; a third one copies by tensor maps. The first product is that of the next tile of keys: it is on its way with the second
-    /// one, which goes on while the weights are computed.
+    /// one, which goes on while the weights are computed. The first tile of keys says how large weights are; where later ones are much
+    /// larger, the tile of queries is computed again.
     pub wgmma on sm_90a for attention<f16 | bf16> {
         fits(D <= 128);
         tile(i = 128, j = 128);
@@ -115,6 +116,7 @@ schedule! {
         unroll(d.atom in s);
         produce(j: warpgroup);
         skew(s);
+        freeze(m);
         bind(iw -> warpgroup.x);
         registers(24, 240);
         vectorize(e.pair in o);
@@ -155,7 +157,10 @@ schedule! {
 
 schedule! {
     /// Heads of up to 128, by asynchronous MMA. The last queries see the most keys, and come first.
-    pub causal_wgmma on sm_90a for causal_attention<f16 | bf16> = wgmma { order(reversed); }
+    pub causal_wgmma on sm_90a for causal_attention<f16 | bf16> = wgmma {
+        drop(freeze(m));
+        order(reversed);
+    }
     /// Heads of up to 64.
     pub causal_wgmma_narrow = causal_wgmma {
         fits(D <= 64);

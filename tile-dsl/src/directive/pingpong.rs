@@ -125,7 +125,12 @@ fn repeated(context: &Context<'_>) -> Option<(Digit, Digit)> {
 fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
     let nest = context.nest;
     context.shared().buffers.iter().find_map(|buffer| match buffer.content {
-        Content::Full(_) | Content::Empty(_) | Content::Output(..) | Content::Turn => None,
+        Content::Full(_)
+        | Content::Empty(_)
+        | Content::Output(..)
+        | Content::Turn
+        | Content::Verdict
+        | Content::Again => None,
         Content::Copy(copy) => {
             let produced = nest.produced.iter().any(|d| nest.copies_in(*d).contains(&copy));
             (!produced).then(|| {

@@ -129,6 +129,20 @@ statements! {
         group(group)
     ];
 
+    /// `barrier.red.and`: whether a condition holds in all threads of the CTA, or of a role; they meet.
+    "vote %0: bool = all %1 by barrier 1 of 128"
+    Vote {
+        /// A `bool`, the same in all of them.
+        dst: Var,
+        /// The condition.
+        value: Expr,
+        /// Those that come; `None` if all threads of the CTA do.
+        group: Option<Group>,
+    }: [
+        meets(Program, "a vote that some threads may not reach")
+        "vote" common(dst, DType::Bool) "= all" truth(value, "condition") grouped("by", group)
+    ];
+
     /// `barrier.cluster.arrive`, `barrier.cluster.wait`: all threads of the cluster.
     "cluster_barrier"
     ClusterBarrier: [

@@ -130,27 +130,52 @@ pub(super) fn run_loop<'a>(
     synchronised: bool,
     mut body: impl FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
-    let (none, end) = (Atom::i32(0), span.length);
+    let all = (Atom::i32(0), span.length);
+    let Some(frozen) = cx.env.frozen.filter(|frozen| frozen.digit == step.0) else {
+        return run_range(cx, step, span, all, synchronised, &mut body);
+    };
+    // The first step has a text of its own, which masks what limits leave out.
+    let first = cx.build.emit.bin(BinOp::Min, Atom::i32(step.0.stride.into()), span.length);
+    run_range(cx, step, Span { whole: None, ..span }, (all.0, first), synchronised, &mut body)?;
+    cx.env.stays = Some(frozen);
+    let rest = run_range(cx, step, span, (first, all.1), synchronised, &mut body);
+    cx.env.stays = None;
+    rest
+}
+
+/// The steps of a loop at run time from so many points passed to so many: parts that limits cut, and one that they do not.
+fn run_range<'a>(
+    cx: &mut Cx<'a>,
+    step: Step,
+    span: Span,
+    (begin, end): (Atom, Atom),
+    synchronised: bool,
+    body: &mut dyn FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
     let Some(Whole { axis, from, to }) = span.whole else {
-        return run_part(cx, step, span, (none, end), synchronised, &mut body);
+        return run_part(cx, step, span, (begin, end), synchronised, body);
     };
     let least = |cx: &mut Cx<'a>, a: Atom, b: Atom| cx.build.emit.bin(BinOp::Min, a, b);
+    let behind = |cx: &mut Cx<'a>, at: Atom| match begin {
+        Atom::Int(0, _) => at,
+        begin => cx.build.emit.bin(BinOp::Max, begin, at),
+    };
     if let Some(from) = from {
         let before = least(cx, from, end);
-        run_part(cx, step, span, (none, before), synchronised, &mut body)?;
+        run_part(cx, step, span, (begin, before), synchronised, body)?;
     }
-    let start = from.unwrap_or(none);
+    let start = from.map_or(begin, |from| behind(cx, from));
     let stop = match to {
         Some(to) => least(cx, to, end),
         None => end,
     };
     cx.env.within.push(axis);
-    let within = run_part(cx, step, span, (start, stop), synchronised, &mut body);
+    let within = run_part(cx, step, span, (start, stop), synchronised, body);
     cx.env.within.pop();
     within?;
     if let Some(to) = to {
         let rest = cx.build.emit.bin(BinOp::Max, start, to);
-        run_part(cx, step, span, (rest, end), synchronised, &mut body)?;
+        run_part(cx, step, span, (rest, end), synchronised, body)?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::{
     index::{Affine, AxisId},
     kernel::Var,
     machine::{Unit, UnitDim},
-    nest::{CopyId, Digit, Fragment, Layout as Slots, LoopKind, Steps, TileSize, Units, ValueId},
+    nest::{CopyId, Digit, Fragment, Frozen, Layout as Slots, LoopKind, Steps, TileSize, Units, ValueId},
     plan::{CopyBox, Place, Sum},
     tile::TensorId,
 };
@@ -38,6 +38,12 @@ pub(super) struct Env<'a> {
     pub within: Vec<AxisId>,
     /// Axes all of whose points the tile at hand has: the extent does not cut it.
     pub full: Vec<AxisId>,
+    /// While a loop is lowered all of whose steps but the first leave a running maximum as it is.
+    pub frozen: Option<&'a Frozen>,
+    /// In such a step.
+    pub stays: Option<&'a Frozen>,
+    /// The condition under which that pass runs, if there is one.
+    pub quick: Option<Atom>,
     /// What this CTA of a cluster has of a reduction that it shares.
     pub share: Option<Share>,
 }
@@ -206,6 +212,9 @@ impl<'a> Env<'a> {
             adding: false,
             within: Vec::new(),
             full: Vec::new(),
+            frozen: None,
+            stays: None,
+            quick: None,
             share: None,
         }
     }
@@ -224,6 +233,11 @@ impl<'a> Env<'a> {
             Some(passing) => Linear::var(passing.passed),
             None => bound.value.clone(),
         }
+    }
+
+    /// Whether a value is not computed in this step.
+    pub fn is_left_out(&self, value: ValueId) -> bool {
+        self.stays.is_some_and(|frozen| frozen.unused.contains(&value) || frozen.value == value)
     }
 
     /// Value of an axis: what the digits bound at `from` and inside contribute.

@@ -35,7 +35,7 @@ impl Operand {
 }
 
 pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError> {
-    match expr {
+    match without_ones(cx, expr) {
         Expr::Load(access) => match fragment_slot(cx, *access)? {
             Some(slot) => Ok(slot),
             None => Ok(Operand::Atom(loads::load(cx, *access)?)),
@@ -81,8 +81,12 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             if matches!(condition, Operand::Atom(Atom::Bool(true))) {
                 return value(cx, a);
             }
-            let args = vec![condition, value(cx, a)?, value(cx, b)?];
-            Ok(apply(cx, Op::Select, args))
+            let (a, b) = (value(cx, a)?, value(cx, b)?);
+            // Only where a maximum stays do both say the same.
+            if cx.env.stays.is_some() && a.clone().expr() == b.clone().expr() {
+                return Ok(a);
+            }
+            Ok(apply(cx, Op::Select, vec![condition, a, b]))
         }
         Expr::Cast(dtype, a) => {
             let a = value(cx, a)?;
@@ -91,9 +95,18 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
     }
 }
 
+/// A product without the factors that are 1 where a maximum stays.
+fn without_ones<'e>(cx: &Cx<'_>, expr: &'e Expr) -> &'e Expr {
+    let is_one = |e: &Expr| matches!(e, Expr::Get(value) if cx.env.stays.is_some_and(|frozen| frozen.ones.contains(value)));
+    match expr {
+        Expr::Bin(BinOp::Mul, x, one) | Expr::Bin(BinOp::Mul, one, x) if is_one(one) => without_ones(cx, x),
+        other => other,
+    }
+}
+
 /// The factors of a product in `f32` that is an operand of a sum or a difference, and the other operand.
 fn multiplied<'e>(cx: &Cx<'_>, op: BinOp, a: &'e Expr, b: &'e Expr) -> Option<([&'e Expr; 2], &'e Expr)> {
-    let product = |of: &'e Expr| match of {
+    let product = |of: &'e Expr| match without_ones(cx, of) {
         Expr::Bin(BinOp::Mul, x, y) if cx.view.nest.dtype(of) == DType::F32 => Some([&**x, &**y]),
         _ => None,
     };
@@ -169,6 +182,14 @@ fn apply(cx: &mut Cx<'_>, op: Op, args: Vec<Operand>) -> Operand {
 }
 
 fn get(cx: &mut Cx<'_>, value: ValueId) -> Result<Operand, LowerError> {
+    // Where a maximum stays, it is what a step makes of it.
+    let value = match cx.env.stays {
+        Some(frozen) if frozen.next == value => frozen.value,
+        Some(frozen) if frozen.ones.contains(&value) => {
+            return Ok(Operand::Atom(literal(1.0, cx.view.nest.value(value).dtype)));
+        }
+        _ => value,
+    };
     let dtype = cx.view.nest.values[value.0 as usize].dtype;
     let Some((buffer, offset)) = storage::shared_place(cx, value)? else {
         let (frag, slot) = storage::slot(cx, value)?;

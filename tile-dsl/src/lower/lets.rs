@@ -7,7 +7,7 @@ use super::{
     emit::{Atom, literal},
     env::Held,
     error::LowerError,
-    storage,
+    freeze, storage,
 };
 use crate::{
     kernel,
@@ -26,13 +26,24 @@ pub(super) fn bound<'a>(
     compute: Part<'_, 'a>,
     rest: Part<'_, 'a>,
 ) -> Result<(), LowerError> {
+    if !values.is_empty() && values.iter().all(|v| cx.env.is_left_out(*v)) {
+        compute(cx)?;
+        return rest(cx);
+    }
     let outer: Vec<_> = values.iter().map(|v| (*v, cx.env.held.get(v).cloned())).collect();
     for value in values {
         storage::hold(cx, *value, first)?;
         combine::spread_partials(cx, *value)?;
         initialise(cx, *value)?;
     }
-    compute(cx)?;
+    let frozen = cx.view.plan.frozen.iter().find(|frozen| values.contains(&frozen.value));
+    match frozen {
+        None => compute(cx)?,
+        Some(frozen) => {
+            let start = |cx: &mut Cx<'a>| values.iter().try_for_each(|value| initialise(cx, *value));
+            freeze::computed(cx, frozen, &start, compute)?;
+        }
+    }
     for value in values {
         zero_sums_of_nothing(cx, *value, first)?;
         combine::combine(cx, *value)?;

@@ -19,6 +19,7 @@ use super::{
     digits::StepOrder,
     emit::{Atom, Op},
     error::LowerError,
+    freeze,
     grid::{Decoded, Grid},
     limits, mbarriers, output, private, ring, skew,
     sync::Sync,
@@ -180,6 +181,12 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
                 produce(cx, inside)
             })
         }
+        Producing::Again { value, inside } => {
+            let frozen = cx.view.plan.frozen.iter().find(|frozen| frozen.value == *value);
+            let frozen = frozen.ok_or_else(|| LowerError::Malformed("a loop that runs twice".into()))?;
+            freeze::quickly(cx, frozen, &|cx| produce(cx, inside))?;
+            freeze::again(cx, &|cx| produce(cx, inside))
+        }
         Producing::Ring { digit, stages, copies, body, inside } => {
             let channel = match ring::channels(cx, (*digit, *stages), copies, body)? {
                 [ahead, behind] => {
@@ -188,13 +195,16 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
                 channels => &channels[0],
             };
             let ring = ring::ring(cx, *digit, channel, body)?;
-            // Those that copy mask nothing.
+            // Those that copy mask nothing, and all steps are alike.
             let span = Span { whole: None, ..ring.span };
-            control::run_loop(cx, (*digit, ring.at()), span, true, |cx| {
+            let frozen = cx.env.frozen.take();
+            let copied = control::run_loop(cx, (*digit, ring.at()), span, true, |cx| {
                 mbarriers::fill_next(cx, &ring.flow)?;
                 // Loops inside may have copies of their own.
                 produce(cx, inside)
-            })
+            });
+            cx.env.frozen = frozen;
+            copied
         }
     })
 }
@@ -204,7 +214,7 @@ fn among(stmts: &mut [kernel::Stmt], threads: kernel::Group) {
     for stmt in stmts {
         match stmt {
             kernel::Stmt::Barrier => *stmt = kernel::Stmt::GroupBarrier(threads),
-            kernel::Stmt::Arrive { group, .. } => *group = Some(threads),
+            kernel::Stmt::Arrive { group, .. } | kernel::Stmt::Vote { group, .. } => *group = Some(threads),
             other => other.blocks_mut().into_iter().for_each(|block| among(block, threads)),
         }
     }

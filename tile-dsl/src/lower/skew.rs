@@ -69,7 +69,7 @@ pub(super) fn skewed<'a>(
     };
     let span = rings[0].span;
     let it = Skewed { skew, rings, mbarriers: [ahead, behind], first, rest, walk };
-    let some = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(0), span.length);
+    let some = some_steps(cx, digit, span);
     control::only_if(cx, Some(some), |cx| {
         it.begin(cx)?;
         let last = last_step(cx, digit, span);
@@ -81,13 +81,26 @@ pub(super) fn skewed<'a>(
         cx.env.full.extend(full);
         control::run_loop(cx, (digit, it.rings[0].at()), before, false, |cx| it.step(cx, false))?;
         cx.env.full.truncate(cx.env.full.len() - full.iter().len());
-        it.last(cx, digit, (span, last))?;
+        cx.env.stays = cx.env.frozen.filter(|frozen| frozen.digit == digit);
+        let done = it.last(cx, digit, (span, last));
+        cx.env.stays = None;
+        done?;
         it.wait(cx, 0, &it.skew.sums)?;
         let next = ring_stages::position(cx, &behind)[0];
         let stage = ring_stages::stage_after(cx, &behind, next, -1);
         it.release(cx, 1, stage);
         Ok(())
     })
+}
+
+/// Whether the loop has a step; where all but the first leave a maximum as it is, whether it has another one.
+fn some_steps(cx: &mut Cx<'_>, digit: Digit, span: Span) -> Atom {
+    if cx.env.frozen.is_none_or(|frozen| frozen.digit != digit) {
+        return cx.build.emit.cmp(CmpOp::Lt, Atom::i32(0), span.length);
+    }
+    let some = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(digit.stride.into()), span.length);
+    cx.env.quick = Some(some);
+    some
 }
 
 /// The points before the last step, of a loop that has one.
@@ -149,7 +162,8 @@ impl<'a> Skewed<'_, 'a> {
                         control::only_if(cx, Some(absent), |cx| self.full(cx, of, at));
                     }
                 }
-                let pinned: Vec<_> = skew.sums.iter().chain(&skew.computed).copied().collect();
+                let pinned = skew.sums.iter().chain(&skew.computed).copied();
+                let pinned: Vec<_> = pinned.filter(|v| !cx.env.is_left_out(*v)).collect();
                 self.wait(cx, 0, &pinned)?;
                 self.release_before(cx, at[0]);
             }
@@ -255,26 +269,30 @@ pub(super) fn produce<'a>(
     let rings = [ring::ring(cx, digit, channels[0], body)?, ring::ring(cx, digit, channels[1], body)?];
     let [ahead, behind] = &rings;
     let span = limits::span(cx, digit)?;
-    let some = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(0), span.length);
+    let some = some_steps(cx, digit, span);
+    cx.env.quick = None;
     control::only_if(cx, Some(some), |cx| {
         cx.env.stack.push(ahead.start());
         let filled = mbarriers::fill_next(cx, &ahead.flow);
         cx.env.stack.pop();
-        filled
-    })?;
-    // Those that copy mask nothing.
-    let span = Span { whole: None, ..span };
-    control::run_loop(cx, (digit, ahead.at()), span, true, |cx| {
-        let now = cx.env.stack.last().expect("the loop");
-        let (point, passed) = (now.value.clone(), cx.env.passed(now));
-        let passed = cx.build.emit.index(&passed);
-        let next = cx.build.emit.add(passed, Atom::i32(ahead.stride()));
-        let exists = cx.build.emit.cmp(CmpOp::Lt, next, span.length);
-        let point = point.plus(&Linear::constant(ahead.stride()));
-        control::only_if(cx, Some(exists), |cx| {
-            ring_stages::at_point(cx, ahead, point, |cx| mbarriers::fill_next(cx, &ahead.flow))
-        })?;
-        mbarriers::fill_next(cx, &behind.flow)?;
-        inside(cx)
+        filled?;
+        // Those that copy mask nothing, and all steps are alike.
+        let span = Span { whole: None, ..span };
+        let frozen = cx.env.frozen.take();
+        let copied = control::run_loop(cx, (digit, ahead.at()), span, true, |cx| {
+            let now = cx.env.stack.last().expect("the loop");
+            let (point, passed) = (now.value.clone(), cx.env.passed(now));
+            let passed = cx.build.emit.index(&passed);
+            let next = cx.build.emit.add(passed, Atom::i32(ahead.stride()));
+            let exists = cx.build.emit.cmp(CmpOp::Lt, next, span.length);
+            let point = point.plus(&Linear::constant(ahead.stride()));
+            control::only_if(cx, Some(exists), |cx| {
+                ring_stages::at_point(cx, ahead, point, |cx| mbarriers::fill_next(cx, &ahead.flow))
+            })?;
+            mbarriers::fill_next(cx, &behind.flow)?;
+            inside(cx)
+        });
+        cx.env.frozen = frozen;
+        copied
     })
 }

@@ -25,6 +25,11 @@ pub(super) fn stmt(cx: &mut Cx<'_>, statement: &Stmt) -> Result<(), LowerError> 
             "expanded loops give more than {MAX_STATEMENTS} statements"
         )));
     }
+    if let Stmt::Def { value, .. } | Stmt::Set { value, .. } | Stmt::Red { value, .. } = statement
+        && cx.env.is_left_out(*value)
+    {
+        return Ok(());
+    }
     match statement {
         Stmt::For { digit, at, body } => loop_(cx, *digit, *at, body),
         Stmt::Let { values, first, rest } => let_(cx, values, first, rest),
@@ -81,6 +86,9 @@ fn set(cx: &mut Cx<'_>, value: ValueId, expr: &Expr) -> Result<(), LowerError> {
     let guard = guard::step_guard(cx, value, height);
     let (frag, slot) = storage::slot(cx, value)?;
     let new = expr::value(cx, expr)?.expr();
+    if new == (KExpr::Slot { frag, slot }) {
+        return Ok(());
+    }
     let value = match guard {
         None => new,
         Some(guard) => {

@@ -139,6 +139,8 @@ facts! {
     issue: BTreeMap<ValueId, Issue>, line "issue";
     /// Values that pipelined loops compute a step ahead (`skew`).
     ahead: BTreeSet<ValueId>, line "skew";
+    /// Running maxima that all steps of their loop but the first leave as they are (`freeze`).
+    frozen: BTreeSet<ValueId>, line "freeze";
     /// Registers of a thread that copies and of one that computes (`registers`).
     registers: Option<[u32; 2]>, line "registers";
     /// An axis with mixed tile sizes: its tiles start over after so many points (`segment`).

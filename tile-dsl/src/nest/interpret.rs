@@ -377,7 +377,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 | Content::Full(_)
                 | Content::Empty(_)
                 | Content::Output(..)
-                | Content::Turn => {}
+                | Content::Turn
+                | Content::Verdict
+                | Content::Again => {}
             }
         }
     }

@@ -323,7 +323,7 @@ impl Skew {
             _ => None,
         });
         // What starts outside goes on to the next step.
-        let own = lets(body);
+        let own = body.bound_values();
         let needed = |v: &ValueId| after.iter().any(|uses| uses.read.contains(v)) || !own.contains(v);
         let computed: BTreeSet<ValueId> = written.filter(needed).collect();
         let computed = computed.into_iter().collect();
@@ -342,17 +342,6 @@ impl Skew {
             names(&self.sums)
         )
     }
-}
-
-/// The values of all `let`s of a statement.
-fn lets(stmt: &Stmt) -> BTreeSet<ValueId> {
-    let mut found = BTreeSet::new();
-    stmt.each(&mut |stmt| {
-        if let Stmt::Let { values, .. } = stmt {
-            found.extend(values);
-        }
-    });
-    found
 }
 
 /// Whether a copy stands in several places.

@@ -2,7 +2,7 @@
 
 use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Stmt, ValueId};
 use crate::index::AxisId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What encloses a statement, outermost first in a path.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +59,17 @@ impl Stmt {
     pub fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Stmt)) {
         visit(self);
         self.parts().for_each(|part| part.each(visit));
+    }
+
+    /// The values of all `let`s inside.
+    pub(crate) fn bound_values(&self) -> BTreeSet<ValueId> {
+        let mut found = BTreeSet::new();
+        self.each(&mut |stmt| {
+            if let Stmt::Let { values, .. } = stmt {
+                found.extend(values);
+            }
+        });
+        found
     }
 
     /// Whether `f` holds for this statement or one inside.

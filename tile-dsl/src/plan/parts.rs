@@ -226,6 +226,11 @@ impl<'n> Parts<'n> {
         self.stores.get_or_init(|| Stores::of(self.nest))
     }
 
+    /// The nest.
+    pub fn nest(&self) -> &'n Nest {
+        self.nest
+    }
+
     /// What shared memory is used for.
     pub fn using(&self) -> Using<'_> {
         Using {

@@ -46,6 +46,8 @@ pub(crate) enum Does {
 pub(crate) enum Producing {
     /// Loops that it copies in stand inside.
     Around { digit: Digit, at: LoopKind, inside: Vec<Producing> },
+    /// Loops that the threads which compute may run twice: the producer is told whether they do.
+    Again { value: ValueId, inside: Vec<Producing> },
     /// It copies in each step.
     Ring {
         digit: Digit,
@@ -203,8 +205,13 @@ impl Producing {
                     _ => vec![Producing::Around { digit: *digit, at: *at, inside }],
                 }
             }
-            Stmt::Let { first, rest, .. } => {
+            Stmt::Let { values, first, rest } => {
                 let mut loops = Producing::of(nest, first)?;
+                if let Some(frozen) = nest.frozen_of(values, first, rest)
+                    && !loops.is_empty()
+                {
+                    loops = vec![Producing::Again { value: frozen.value, inside: loops }];
+                }
                 loops.extend(Producing::of(nest, rest)?);
                 loops
             }
@@ -221,6 +228,10 @@ impl Producing {
             match step {
                 Producing::Around { digit, inside, .. } => {
                     write!(out, "{}", nest.digit_name(*digit))?;
+                    Producing::write(inside, nest, out)?;
+                }
+                Producing::Again { inside, .. } => {
+                    write!(out, "twice if need be")?;
                     Producing::write(inside, nest, out)?;
                 }
                 Producing::Ring { digit, copies, inside, .. } => {
