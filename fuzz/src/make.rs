@@ -5,7 +5,7 @@ use crate::{
     check::{dtypes, program},
     data::mix,
     impossible,
-    program::{multiplies, random_kernel},
+    program::{multiplies, random_kernel, runs},
     sizes::sizes,
     wish::Wish,
 };
@@ -166,8 +166,10 @@ fn attempted(
     let rows = bias.narrow && kinds.contains(&Kind::Segment);
     let deeply = if rows || kinds.iter().any(|k| deep.contains(k)) { 80 } else { 40 };
     let product = multiplying(&kinds) || (rows || !bias.meeting) && random.below(100) < deeply;
+    // Few others carry a maximum.
+    let running = kinds.contains(&Kind::Freeze);
     let mut step = 0;
-    while product && !multiplies(program) {
+    while product && !multiplies(program) || running && !runs(program) {
         program = mix(program, step);
         step += 1;
     }

@@ -8,6 +8,7 @@ mod expr;
 mod limits;
 mod masks;
 mod product;
+mod running;
 mod seed;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ mod types;
 mod values;
 
 pub use limits::multiplies_within_limits;
-pub use seed::{gathers, limited, multiplies, random_kernel, scatters};
+pub use seed::{gathers, limited, multiplies, random_kernel, runs, scatters};
 pub use values::{Indexed, indexed, leading};
 
 use tile_dsl::{

@@ -1,6 +1,6 @@
 //! Which kernel a seed draws.
 
-use super::{Generator, atomics, limits, masks, product, schedulable, types, values};
+use super::{Generator, atomics, limits, masks, product, running, schedulable, types, values};
 use tile_dsl::{
     dtype::DType,
     engine::testing::Random,
@@ -13,6 +13,10 @@ const ATOMICS: u64 = 0x5b07_66aa_913c_e4d1;
 const LIMITS: u64 = 0x39d2_6be8_f41c_7a05;
 const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
 const MASKS: u64 = 0x6e15_d3b8_42f9_0ac7;
+const RUNNING: u64 = 0x27f0_5ac9_b816_ed43;
+
+/// Kernels with a maximum that a loop carries, and sums of powers below it, in percent.
+const RUNS: usize = 5;
 
 /// Kernels that get limits, in percent.
 const LIMITED: usize = 30;
@@ -32,6 +36,11 @@ const KINDS: usize = 24;
 /// Whether the kernel of a seed is made to multiply matrices, as atoms do.
 pub fn multiplies(seed: u64) -> bool {
     Random::new(seed).below(KINDS) < 3
+}
+
+/// Whether the kernel of a seed carries a maximum, and sums of powers below it.
+pub fn runs(seed: u64) -> bool {
+    Random::new(seed ^ RUNNING).below(100) < RUNS
 }
 
 fn by_value(index: &[Index]) -> bool {
@@ -63,6 +72,11 @@ pub fn limited(seed: u64) -> bool {
 
 /// A random kernel that can be scheduled. Equal seeds give equal kernels.
 pub fn random_kernel(seed: u64) -> Kernel {
+    if runs(seed) {
+        let mut apart = Random::new(seed ^ RUNNING.rotate_left(7));
+        let kernel = running::running_kernel(&mut apart, multiplies(seed));
+        return sometimes_limited(kernel, seed, LIMITED);
+    }
     let mut random = Random::new(seed);
     match random.below(KINDS) {
         0 => return sometimes(product::chain_kernel(&mut random), seed, GATHERED_ATOMIC_LIMITED),

@@ -11,11 +11,7 @@
 //! Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
 use super::prelude::*;
-use crate::{
-    engine::names,
-    nest::{Stmt, Unfrozen},
-};
-use std::collections::BTreeSet;
+use crate::{engine::names, nest::Unfrozen};
 
 directive! {
     /// `freeze(m)`: the running maximum stays as the first step leaves it; where that is too low, the tile is computed again.
@@ -39,13 +35,7 @@ impl Drawn for Freeze {
 
     fn candidates(_: Kind, generator: &mut Generator<'_>, _: &Wish<'_>) -> Vec<DirectiveKind> {
         let Some(nest) = generator.nests.first() else { return vec![] };
-        let mut set = BTreeSet::new();
-        nest.body.each(&mut |stmt| {
-            if let Stmt::Set { value, .. } = stmt {
-                set.insert(*value);
-            }
-        });
-        set.into_iter().map(|value| Freeze { value: nest.value(value).name.clone() }.into()).collect()
+        nest.running_maxima().into_iter().map(|value| Freeze { value }.into()).collect()
     }
 }
 

@@ -242,6 +242,18 @@ impl Nest {
         self.frozen.iter().map(of).collect()
     }
 
+    /// Names of the values that could stay.
+    pub(crate) fn running_maxima(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.body.each(&mut |stmt| {
+            if let Stmt::Let { values, first, rest } = stmt {
+                let stays = |v: &&ValueId| Frozen::of(self, values, first, rest, **v).is_ok();
+                found.extend(values.iter().filter(stays).map(|v| self.value(*v).name.clone()));
+            }
+        });
+        found
+    }
+
     /// The maximum that stays among the values of a `let`, if one does.
     pub(crate) fn frozen_of(&self, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Option<Frozen> {
         let value = values.iter().find(|v| self.frozen.contains(v))?;

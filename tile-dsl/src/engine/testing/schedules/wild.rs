@@ -75,6 +75,7 @@ impl Generator<'_> {
             self.wild_units(busy);
             self.wild_expansion(busy);
         }
+        self.wild_frozen();
         self.wild_launch();
         self.wild_repair()?;
         if self.chance(30) {
@@ -85,6 +86,16 @@ impl Generator<'_> {
             .proved()
             .is_ok_and(|nests| nests.iter().all(|n| work(n, self.extents, TYPICAL) <= self.most_work));
         quick.then(|| self.schedule.clone())
+    }
+
+    /// Has running maxima stay as they are, where that changes no result.
+    fn wild_frozen(&mut self) {
+        let maxima = self.nests[0].running_maxima();
+        for value in maxima {
+            if self.chance(60) {
+                self.propose(directive::Freeze { value });
+            }
+        }
     }
 
     pub(crate) fn times(&mut self, percent: usize, most: usize) -> usize {
