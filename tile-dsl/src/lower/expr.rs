@@ -184,7 +184,7 @@ fn apply(cx: &mut Cx<'_>, op: Op, args: Vec<Operand>) -> Operand {
 fn get(cx: &mut Cx<'_>, value: ValueId) -> Result<Operand, LowerError> {
     // Where a maximum stays, it is what a step makes of it.
     let value = match cx.env.stays {
-        Some(frozen) if frozen.next == value => frozen.value,
+        Some(frozen) if frozen.next.contains(&value) => frozen.value,
         Some(frozen) if frozen.ones.contains(&value) => {
             return Ok(Operand::Atom(literal(1.0, cx.view.nest.value(value).dtype)));
         }

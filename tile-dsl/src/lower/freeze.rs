@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! the loop: its first step, then the others with the maximum as it is
-//! vote good = all threads: |sum| < 2^100          // a NaN is not
+//! vote good = all threads: |sum| < 2^100, |maximum| < ∞          // a NaN is not
 //! one thread: again = not good; arrive verdict    // where a producer copies: await verdict; if again: the loop once more
 //! if not good { the values as they start; the loop, with all that its steps do }
 //! ```
@@ -80,8 +80,15 @@ fn good(cx: &mut Cx<'_>, frozen: &Frozen, runs: Option<Atom>) -> Result<KExpr, L
             most = KExpr::Var(var);
         }
     }
-    let bound = KExpr::Float(GOOD, DType::F32);
-    let good = KExpr::Cmp(CmpOp::Lt, Box::new(most), Box::new(bound));
+    let below =
+        |x: KExpr, bound: f64| KExpr::Cmp(CmpOp::Lt, Box::new(x), Box::new(KExpr::Float(bound, DType::F32)));
+    let mut good = below(most, GOOD);
+    if let Some(registers) = &storage::held(cx, frozen.value)?.registers {
+        for slot in storage::slots_in_tile(cx, registers) {
+            let size = KExpr::Un(UnOp::Abs, Box::new(KExpr::Slot { frag: registers.frag, slot }));
+            good = KExpr::Bin(BinOp::And, Box::new(good), Box::new(below(size, f64::INFINITY)));
+        }
+    }
     Ok(match runs {
         None => good,
         Some(runs) => KExpr::Bin(BinOp::And, Box::new(runs.expr()), Box::new(good)),

@@ -7,7 +7,7 @@
 //! if some l or o is not finite: all steps again, as above
 //! ```
 //! The maximum is a *frame*: sums are multiples of 2^-m, and what is stored is the same in every frame. In a frame that is too low
-//! a sum overflows, and then it stays infinite or becomes NaN: that is seen at the end. In one that is too high the terms that are
+//! a sum overflows, and then it stays infinite or becomes NaN: that is seen at the end, as is a frame that is infinite. In one that is too high the terms that are
 //! lost are below 2^-126 of one that is in the sum.
 //!
 //! What depends on the frame, and how, is worked out for each value: it is x + c·m, or x·2^(-n·m).
@@ -16,7 +16,7 @@
 use super::{Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
 use crate::{
     dtype::DType,
-    op::{BinOp, RedOp, UnOp},
+    op::{BinOp, CmpOp, RedOp, UnOp},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +27,8 @@ pub(crate) struct Frozen {
     pub digit: Digit,
     /// The maximum.
     pub value: ValueId,
-    /// What a step makes of it: in the other steps, the maximum itself.
-    pub next: ValueId,
+    /// What a step makes of it, and the same but where it is −∞: in the other steps, the maximum itself.
+    pub next: Vec<ValueId>,
     /// Factors from one frame to the next: 1 in the other steps.
     pub ones: Vec<ValueId>,
     /// What nothing reads in the other steps, those above among them.
@@ -154,6 +154,8 @@ impl Depends {
 /// What is known of the values at a point of a loop.
 struct Known {
     of: BTreeMap<ValueId, Depends>,
+    /// The maximum, and what a step makes of it.
+    frames: [ValueId; 2],
     /// The exponential that powers are of.
     power: Option<UnOp>,
 }
@@ -202,6 +204,7 @@ impl Known {
             // Powers are positive.
             Expr::Bin(BinOp::Max | BinOp::Min, a, b) => self.of(a)?.like(self.of(b)?)?,
             Expr::Cmp(_, a, b) => self.of(a)?.like(self.of(b)?).map(|_| FREE)?,
+            Expr::Select(c, _, b) if self.never(c) => self.of(b)?,
             Expr::Select(c, a, b) => {
                 (self.of(c)? == FREE).then_some(())?;
                 self.of(a)?.like(self.of(b)?)?
@@ -219,9 +222,31 @@ impl Known {
         })
     }
 
+    /// Whether a condition says that a frame is infinite: it is seen to that it is not.
+    fn never(&self, condition: &Expr) -> bool {
+        match condition {
+            Expr::Cmp(CmpOp::Eq, a, b) if is_infinite(b) => {
+                matches!(&**a, Expr::Get(value) if self.frames.contains(value))
+            }
+            Expr::Bin(BinOp::And, a, b) => self.never(a) || self.never(b),
+            _ => false,
+        }
+    }
+
     fn is_power(&mut self, op: UnOp) -> bool {
         *self.power.get_or_insert(op) == op
     }
+}
+
+fn is_infinite(expr: &Expr) -> bool {
+    matches!(expr, Expr::Const(x, _) if x.is_infinite())
+}
+
+/// What an expression is where that is finite.
+fn finite(expr: &Expr) -> Option<&Expr> {
+    let Expr::Select(c, _, x) = expr else { return None };
+    let Expr::Cmp(CmpOp::Eq, a, b) = &**c else { return None };
+    (a == x && is_infinite(b)).then_some(&**x)
 }
 
 impl Nest {
@@ -325,7 +350,7 @@ impl Frozen {
         }
         let of = sums.iter().zip(&scales).map(|(v, n)| (*v, Depends::scaled([*n, 0])));
         let of = of.chain([(value, Sum([1, 0]))]).collect();
-        let mut known = Known { of, power };
+        let mut known = Known { of, frames: [value, next], power };
         let mut escaped = None;
         leaves(rest, &mut |_, leaf| {
             let (target, expr) = leaf.leaf().expect("a leaf");
@@ -338,8 +363,14 @@ impl Frozen {
         if let Some(target) = escaped {
             return Err(Unfrozen::Depends(value, target));
         }
-        let ones = ones(&steps, value, next);
-        let unused = unused(&steps, &inside, value, [next].into_iter().chain(ones.iter().copied()).collect());
+        let alike = |leaf: &&Stmt| match leaf {
+            Stmt::Def { value: v, expr } if finite(expr) == Some(&Expr::Get(next)) => Some(*v),
+            _ => None,
+        };
+        let next: Vec<ValueId> = [next].into_iter().chain(steps.iter().filter_map(alike)).collect();
+        let ones = ones(&steps, value, &next);
+        let left_out = next.iter().chain(&ones).copied().collect();
+        let unused = unused(&steps, &inside, value, left_out);
         let produced = first.any(&|s| matches!(s, Stmt::For { digit, .. } if nest.produced.contains(digit)));
         Ok(Frozen { digit: *digit, value, next, ones, unused, sums: scaled, produced })
     }
@@ -402,7 +433,8 @@ fn scales(
         let digit = |n: usize| (guess / (TRIED as usize).pow(n as u32)) as i32 % TRIED;
         let scales: Vec<i32> = (0..sums.len()).map(|n| (digit(n) + 1) % TRIED).collect();
         let of = sums.iter().zip(&scales).map(|(v, n)| (*v, Depends::scaled([*n, 0])));
-        let mut known = Known { of: of.chain([(value, Sum([1, 0]))]).collect(), power: None };
+        let mut known =
+            Known { of: of.chain([(value, Sum([1, 0]))]).collect(), frames: [value, next], power: None };
         let wrong = steps.iter().find_map(|leaf| {
             let (target, expr) = written(leaf)?;
             if target == Target::Value(next) {
@@ -430,11 +462,12 @@ fn scales(
 }
 
 /// What is a power of the difference of both frames.
-fn ones(steps: &[&Stmt], value: ValueId, next: ValueId) -> Vec<ValueId> {
-    let is_one = |expr: &Expr| {
+fn ones(steps: &[&Stmt], value: ValueId, next: &[ValueId]) -> Vec<ValueId> {
+    let to = |next: &ValueId, expr: &Expr| {
         matches!(expr, Expr::Un(UnOp::Exp | UnOp::Exp2, of)
-            if **of == Expr::Bin(BinOp::Sub, Box::new(Expr::Get(value)), Box::new(Expr::Get(next))))
+            if **of == Expr::Bin(BinOp::Sub, Box::new(Expr::Get(value)), Box::new(Expr::Get(*next))))
     };
+    let is_one = |expr: &Expr| next.iter().any(|next| to(next, expr));
     let of = |leaf: &&Stmt| match leaf {
         Stmt::Def { value, expr } if is_one(expr) => Some(*value),
         _ => None,
