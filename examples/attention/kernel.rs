@@ -106,6 +106,7 @@ schedule! {
         unroll(d.atom in s);
         bind(iw -> warpgroup.x);
         vectorize(e.pair in o);
+        exchange(o);
     }
     /// A third warpgroup copies, and gives its registers to the two that multiply.
     pub wgmma_producer = wgmma {

@@ -120,6 +120,7 @@ schedule! {
         bind(iw -> warpgroup.x);
         registers(24, 240);
         vectorize(e.pair in o);
+        exchange(o);
     }
     /// Many keys: three warpgroups with 64 queries each. Fewer keys at once leave room for their registers.
     pub wgmma_long = wgmma {
