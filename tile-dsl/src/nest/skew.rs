@@ -10,7 +10,9 @@
 //! the next value. The copies that the value reads are a channel of their own, which is a step ahead of the others.
 //! Source: software pipelining (Lam, PLDI 1988); for attention, FlashAttention-3 (Shah and others, 2024).
 
-use super::{CopyId, Digit, Factor, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, chain, leaves};
+use super::{
+    CopyId, Digit, Factor, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, chain, leaves,
+};
 use std::collections::BTreeSet;
 
 /// How a loop computes a value a step ahead. The statements behind that of the value are counted from 0, see [`statements`].
@@ -51,6 +53,8 @@ pub(crate) enum Unskewed {
     Computed(ValueId, ValueId),
     /// Units hold parts of it.
     Parts(ValueId),
+    /// It is held in shared memory.
+    Shared(ValueId),
     /// A loop inside runs at run time.
     RunTime(ValueId, Digit),
     /// Its products and other statements read this copy.
@@ -76,6 +80,7 @@ impl Unskewed {
             | Unskewed::NoProducts(v)
             | Unskewed::Computed(v, _)
             | Unskewed::Parts(v)
+            | Unskewed::Shared(v)
             | Unskewed::RunTime(v, _)
             | Unskewed::Both(v, _)
             | Unskewed::NoCopies(v, _)
@@ -110,6 +115,9 @@ impl Unskewed {
                 format!("each step computes its rows from `{}` into registers", name(other))
             }
             Unskewed::Parts(_) => "units hold parts of it, which they add up at a barrier".into(),
+            Unskewed::Shared(_) => {
+                "it is held in shared memory, where threads read it behind a barrier in its own step".into()
+            }
             Unskewed::RunTime(_, digit) => {
                 format!("the loop over `{}` runs at run time", nest.digit_name(*digit))
             }
@@ -264,6 +272,9 @@ impl Skew {
         }
         if nest.across.contains_key(&value) || nest.combine.contains_key(&value) {
             return Err(Unskewed::Parts(value));
+        }
+        if nest.value(value).placement == Placement::Shared {
+            return Err(Unskewed::Shared(value));
         }
         let rest: Vec<Uses> = statements(rest).into_iter().map(|stmt| Uses::of(nest, copies, stmt)).collect();
         let issues = rest.iter().position(|uses| uses.multiplies);

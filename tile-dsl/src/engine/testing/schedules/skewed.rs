@@ -64,6 +64,12 @@ impl Generator<'_> {
         }
         self.propose(directive::Tile { axis: pair.rows.clone(), size: rows });
         self.propose(directive::Tile { axis: pair.columns(&pair.first).to_string(), size: columns });
+        // The loop over warpgroups has a name, or is the atom's.
+        let mut groups = format!("{}.atom", pair.rows);
+        if several && self.chance(50) {
+            self.cut_tile(&pair.rows, 64);
+            groups = format!("d{}", self.fresh);
+        }
         for product in [&pair.first, &pair.second] {
             let swapped = pair.swapped(product);
             let core = |n| directive::TensorCore {
@@ -92,8 +98,12 @@ impl Generator<'_> {
         let stages = 2 + self.random.below(3) as u32;
         self.propose(directive::Pipeline { digit: pair.at.clone(), stages });
         if several {
-            let digit = format!("{}.atom", pair.rows);
-            self.propose(directive::Bind { digit, unit: Unit::Warpgroup, dim: UnitDim::X, xor: None });
+            self.propose(directive::Bind {
+                digit: groups,
+                unit: Unit::Warpgroup,
+                dim: UnitDim::X,
+                xor: None,
+            });
         }
         self.propose(directive::Produce { digit: pair.at.clone(), unit });
         for product in [&pair.first, &pair.second] {
