@@ -538,7 +538,7 @@ fn is_request(stmt: &Stmt) -> bool {
             | Stmt::LoadMatrices { .. }
             | Stmt::StoreMatrices { .. }
             | Stmt::Arrive { .. }
-            | Stmt::Async(_)
+            | Stmt::Async(Async::Copy { .. } | Async::Store { .. } | Async::Multiply { .. })
     )
 }
 

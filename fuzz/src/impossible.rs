@@ -46,12 +46,13 @@ const MATRIX: &[Kind] = &[
     Kind::CollectMatrices,
     Kind::Overwrite,
     Kind::InFlight,
+    Kind::Skew,
 ];
 const SPLITS: &[Kind] = &[Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster];
 const COLLECTED: &[Kind] = &[Kind::Collect, Kind::CollectMatrices];
 
 /// Kinds of schedules for `wgmma`.
-const WARPGROUP: &[Kind] = &[Kind::Wgmma, Kind::BindWarpgroup, Kind::Overwrite, Kind::InFlight];
+const WARPGROUP: &[Kind] = &[Kind::Wgmma, Kind::BindWarpgroup, Kind::Overwrite, Kind::InFlight, Kind::Skew];
 
 const fn never(some: &'static [Kind], others: &'static [Kind], why: &'static str) -> Rule {
     Rule { some, others, why: Why::NeverFound(why) }
@@ -90,9 +91,44 @@ pub const RULES: &[Rule] = &[
         &[Kind::Pingpong],
         "would need a copy of its own",
     ),
+    refused(&[Kind::Skew], &[Kind::Pingpong], "a turn ends with the products of a step"),
+    refused(&[Kind::Skew], &[Kind::Alternate], "run backwards for every second tile"),
+    refused(&[Kind::Skew], &[Kind::InFlight], "cannot stay in flight across steps"),
+    never(
+        &[Kind::Skew],
+        &[
+            Kind::Swapped,
+            Kind::Fuse,
+            Kind::SplitK,
+            Kind::SplitKAtomic,
+            Kind::SplitKCluster,
+            Kind::BindWarp,
+            Kind::BindXor,
+        ],
+        "the first of two products of a step, in other loops than the second",
+    ),
+    never(
+        &[Kind::Skew],
+        &[
+            Kind::StagePlain,
+            Kind::StageVector,
+            Kind::StageAsync,
+            Kind::StageAsyncVector,
+            Kind::StageTransposed,
+            Kind::Pad,
+            Kind::ReduceWarp,
+            Kind::Segment,
+        ],
+        "copies and reductions that neither product of a step needs",
+    ),
+    never(
+        &[Kind::Skew],
+        &[Kind::Exchange, Kind::CollectMatrices],
+        "two products of a step, the second of which is stored in 16 bits",
+    ),
     never(
         &[Kind::Mma],
-        &[Kind::Wgmma, Kind::Overwrite, Kind::InFlight],
+        &[Kind::Wgmma, Kind::Overwrite, Kind::InFlight, Kind::Skew],
         "two products of one kernel by different atoms",
     ),
     never(

@@ -100,6 +100,13 @@ impl Case {
         self
     }
 
+    /// The same with scalars above zero.
+    #[allow(dead_code)] // each test uses its part
+    pub fn positive(mut self) -> Self {
+        self.inputs.scalars.values_mut().for_each(|x| *x = x.abs());
+        self
+    }
+
     /// What the kernel computes in tiles of the sizes that a program says.
     fn expected(&self, program: &Program) -> Rc<BTreeMap<String, Reference>> {
         let tiles = program.nest.tiles();

@@ -147,47 +147,53 @@ pub(super) fn chain_kernel(random: &mut Random) -> Kernel {
     if pick(&["chain", "chain", "state"]) == "state" {
         return state_kernel(dtype, &mut pick);
     }
+    let [batch, dims, at] = match pick(&["", "", "heads"]) {
+        "heads" => ["    axis b in program_tile(B);\n", "B, ", "b, "],
+        _ => Default::default(),
+    };
     let (b, y) =
         *[("N, D", "j, d"), ("D, N", "d, j")].get(usize::from(pick(&["", "t"]) == "t")).expect("two");
     let (v, z) =
         *[("N, E", "j, e"), ("E, N", "e, j")].get(usize::from(pick(&["", "t"]) == "t")).expect("two");
     let first = match pick(&["", "swapped"]) {
-        "swapped" => format!("dot(load(x1, [{y}]), load(x0, [i, d]), full::<f32>(0.0, [i, j]))"),
-        _ => format!("dot(load(x0, [i, d]), load(x1, [{y}]), full::<f32>(0.0, [i, j]))"),
+        "swapped" => format!("dot(load(x1, [{at}{y}]), load(x0, [{at}i, d]), full::<f32>(0.0, [{at}i, j]))"),
+        _ => format!("dot(load(x0, [{at}i, d]), load(x1, [{at}{y}]), full::<f32>(0.0, [{at}i, j]))"),
     };
     let weight =
         pick(&["v1", "v1 * 0.25_f32", "max(v1, 0.0_f32)", "select(iota(j) <= iota(i), v1, 0.0_f32)"]);
     let start = pick(&["v0", "v0", "v0 * 0.5_f32"]);
     let second = match pick(&["", "swapped"]) {
-        "swapped" => format!("dot(load(x2, [{z}]), v2.cast::<{dtype}>(), {start})"),
-        _ => format!("dot(v2.cast::<{dtype}>(), load(x2, [{z}]), {start})"),
+        "swapped" => format!("dot(load(x2, [{at}{z}]), v2.cast::<{dtype}>(), {start})"),
+        _ => format!("dot(v2.cast::<{dtype}>(), load(x2, [{at}{z}]), {start})"),
     };
-    let rows = pick(&["", "", "store(y4, [i], sum(v0, e));"]);
-    let parameter = if rows.is_empty() { "" } else { ", y4: &mut [f32; M]" };
+    let [parameter, rows] = match pick(&["", "", "rows"]) {
+        "rows" => [format!(", y4: &mut [f32; {dims}M]"), format!("store(y4, [{at}i], sum(v0, e));")],
+        _ => Default::default(),
+    };
     // The factor of a second sum, too.
     let again = pick(&["", "", "", "again"]) == "again";
     let [other, sum, adds, stores] = match again {
         true => [
-            format!(", x5: &[{dtype}; N, E], y6: &mut [f32; M, E]"),
-            "    let mut v3 = full::<f32>(0.0, [i, e]);\n".to_string(),
-            format!("        v3 = dot(v2.cast::<{dtype}>(), load(x5, [j, e]), v3);\n"),
-            "    store(y6, [i, e], v3);\n".to_string(),
+            format!(", x5: &[{dtype}; {dims}N, E], y6: &mut [f32; {dims}M, E]"),
+            format!("    let mut v3 = full::<f32>(0.0, [{at}i, e]);\n"),
+            format!("        v3 = dot(v2.cast::<{dtype}>(), load(x5, [{at}j, e]), v3);\n"),
+            format!("    store(y6, [{at}i, e], v3);\n"),
         ],
         false => Default::default(),
     };
     let text = format!(
-        "kernel k(x0: &[{dtype}; M, D], x1: &[{dtype}; {b}], x2: &[{dtype}; {v}], y3: &mut [f32; M, E]{parameter}{other}) {{
-    axis i in program_tile(M);
+        "kernel k(x0: &[{dtype}; {dims}M, D], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; {dims}{v}], y3: &mut [f32; {dims}M, E]{parameter}{other}) {{
+{batch}    axis i in program_tile(M);
     axis d in whole(D);
     axis e in whole(E);
     axis j in tiles(N);
-    let mut v0 = full::<f32>(0.0, [i, e]);
+    let mut v0 = full::<f32>(0.0, [{at}i, e]);
 {sum}    for j {{
         let v1 = {first};
         let v2 = {weight};
         v0 = {second};
 {adds}    }}
-    store(y3, [i, e], v0);
+    store(y3, [{at}i, e], v0);
 {stores}    {rows}
 }}
 "

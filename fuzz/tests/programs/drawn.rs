@@ -7,6 +7,7 @@ use tile_dsl::{
 use tile_fuzz::{
     check::program,
     make::{Id, make},
+    program::multiplies,
 };
 
 /// How many cases of some ids have something.
@@ -47,4 +48,17 @@ fn warpgroups_multiply_rows_that_lanes_compute() {
         computed
     });
     assert!(found >= 4, "{found}");
+}
+
+#[test]
+fn products_are_a_step_ahead() {
+    let wishes = ["skew+tile", "skew+persistent", "skew+cluster"];
+    let ids = wishes.iter().flat_map(|wish| (0..20).map(move |n| format!("{n}.0:{wish}").parse().unwrap()));
+    let found = drawn(ids, |nest| !nest.ahead.is_empty());
+    assert!(found >= 30, "{found}");
+    // Unasked, too, for kernels of products.
+    let ids =
+        (0..).map(|n| Id::numbered(3, n)).filter(|id| id.wish.is_none() && multiplies(id.program)).take(400);
+    let found = drawn(ids, |nest| !nest.ahead.is_empty());
+    assert!(found >= 8, "{found}");
 }

@@ -7,24 +7,24 @@ fn layers(x: &Tensor<bf16, M, K>, up: &Tensor<bf16, K, F>, down: &Tensor<bf16, F
     let mut acc = zeros::<f32>([i, j]);
     for f in tiles(F) {
         let h = dot(load(x, [i, k]), load(up, [k, f]), zeros::<f32>([i, f]));
-        acc = dot(max(h, 0.0).cast::<bf16>(), load(down, [f, j]), acc);
+        let g = max(h, 0.0);
+        acc = dot(g.cast::<bf16>(), load(down, [f, j]), acc);
     }
     store(y, [i, j], acc);
 }
 
 schedule! {
     ahead on sm_90a for layers {
-        fits(K <= 128, N <= 64, F <= 64);
+        fits(K <= 128, N <= 64, F <= 128);
         tile(i = 64, f = 64);
         tensor_core(h: wgmma(64, 64));
         tensor_core(acc: wgmma(64, 64));
-        stage(x at i: shared, tma);
+        stage(x, up at i: shared, tma);
         stage(down at f: shared, tma);
-        swizzle(x: 128, down: 128);
+        swizzle(x: 128, up: 128, down: 128);
         pipeline(f, 2);
         produce(f: warp);
         unroll(k.atom in h);
-        stage(up at i: shared, tma);
         skew(h);
     }
 }

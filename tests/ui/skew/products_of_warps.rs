@@ -7,7 +7,8 @@ fn layers(x: &Tensor<bf16, M, K>, up: &Tensor<bf16, K, F>, down: &Tensor<bf16, F
     let mut acc = zeros::<f32>([i, j]);
     for f in tiles(F) {
         let h = dot(load(x, [i, k]), load(up, [k, f]), zeros::<f32>([i, f]));
-        acc = dot(max(h, 0.0).cast::<bf16>(), load(down, [f, j]), acc);
+        let g = max(h, 0.0);
+        acc = dot(g.cast::<bf16>(), load(down, [f, j]), acc);
     }
     store(y, [i, j], acc);
 }
@@ -15,8 +16,9 @@ fn layers(x: &Tensor<bf16, M, K>, up: &Tensor<bf16, K, F>, down: &Tensor<bf16, F
 schedule! {
     ahead on sm_90a for layers {
         fits(K <= 128, N <= 64);
-        tile(i = 64, f = 64);
+        tile(i = 16, f = 64);
         tensor_core(h: mma);
+        tensor_core(acc: mma);
         stage(x at i: shared, tma);
         stage(up, down at f: shared, tma);
         swizzle(x: 128, up: 128, down: 128);

@@ -7,7 +7,8 @@ fn layers(x: &Tensor<bf16, M, K>, up: &Tensor<bf16, K, F>, down: &Tensor<bf16, F
     let mut acc = zeros::<f32>([i, j]);
     for f in tiles(F) {
         let h = dot(load(x, [i, k]), load(up, [k, f]), zeros::<f32>([i, f]));
-        acc = dot(max(h, 0.0).cast::<bf16>(), load(down, [f, j]), acc);
+        let g = max(h, 0.0);
+        acc = dot(g.cast::<bf16>(), load(down, [f, j]), acc);
     }
     store(y, [i, j], acc);
 }

@@ -80,7 +80,9 @@ fn refused(context: &Context<'_>, why: &Unskewed) -> Diagnostic {
         Unskewed::NoProducts(_) => {
             diagnostic.remark(format!("`tensor_core({}: wgmma(64, 64))` computes it by them", value.name))
         }
-        Unskewed::Read(..) => diagnostic.remark("read it into a value of its own before the products"),
+        Unskewed::Read(..) => {
+            diagnostic.remark("compute what needs it before the products, as a value of its own")
+        }
         _ => diagnostic,
     };
     diagnostic.edits(first).edits([Edit::remove()])

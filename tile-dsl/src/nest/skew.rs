@@ -10,7 +10,9 @@
 //! the next value. The copies that the value reads are a channel of their own, which is a step ahead of the others.
 //! Source: software pipelining (Lam, PLDI 1988); for attention, FlashAttention-3 (Shah and others, 2024).
 
-use super::{CopyId, Digit, Factor, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, chain, leaves};
+use super::{
+    CopyId, Digit, Factor, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, chain, leaves,
+};
 use std::collections::BTreeSet;
 
 /// How a loop computes a value a step ahead. The statements behind that of the value are counted from 0, see [`statements`].
@@ -51,22 +53,20 @@ pub(crate) enum Unskewed {
     Computed(ValueId, ValueId),
     /// Units hold parts of it.
     Parts(ValueId),
+    /// It is held in shared memory.
+    Shared(ValueId),
     /// A loop inside runs at run time.
     RunTime(ValueId, Digit),
     /// Its products and other statements read this copy.
     Both(ValueId, CopyId),
     /// Its products, or the other statements, read no copy of the loop.
     NoCopies(ValueId, Digit),
-    /// Another loop has this copy, too.
-    Again(ValueId, CopyId),
     /// No other product of a step follows.
     Alone(ValueId, Digit),
     /// This reads it where its registers are those of the next step.
     Read(ValueId, Target),
     /// This needs the sums of the step's products in the same step.
     Summed(ValueId, ValueId, Target),
-    /// Products of several steps are in flight anyway.
-    InFlight(ValueId, ValueId),
 }
 
 impl Unskewed {
@@ -80,14 +80,13 @@ impl Unskewed {
             | Unskewed::NoProducts(v)
             | Unskewed::Computed(v, _)
             | Unskewed::Parts(v)
+            | Unskewed::Shared(v)
             | Unskewed::RunTime(v, _)
             | Unskewed::Both(v, _)
             | Unskewed::NoCopies(v, _)
-            | Unskewed::Again(v, _)
             | Unskewed::Alone(v, _)
             | Unskewed::Read(v, _)
-            | Unskewed::Summed(v, ..)
-            | Unskewed::InFlight(v, _) => *v,
+            | Unskewed::Summed(v, ..) => *v,
         }
     }
 
@@ -113,9 +112,12 @@ impl Unskewed {
                 "it is not computed by asynchronous MMAs alone, which go on while threads compute".into()
             }
             Unskewed::Computed(_, other) => {
-                format!("its rows are `{}`, which each step computes into registers", name(other))
+                format!("each step computes its rows from `{}` into registers", name(other))
             }
             Unskewed::Parts(_) => "units hold parts of it, which they add up at a barrier".into(),
+            Unskewed::Shared(_) => {
+                "it is held in shared memory, where threads read it behind a barrier in its own step".into()
+            }
             Unskewed::RunTime(_, digit) => {
                 format!("the loop over `{}` runs at run time", nest.digit_name(*digit))
             }
@@ -127,9 +129,6 @@ impl Unskewed {
                 "its products and those behind them have to read copies of `{}` each",
                 nest.digit_name(*digit)
             ),
-            Unskewed::Again(_, copy) => {
-                format!("`{}` is copied in another loop, too, in step with others", nest.copy_name(*copy))
-            }
             Unskewed::Alone(_, digit) => {
                 format!("no other asynchronous MMAs follow in a step of `{}`", nest.digit_name(*digit))
             }
@@ -142,9 +141,6 @@ impl Unskewed {
                 target(by),
                 name(sum)
             ),
-            Unskewed::InFlight(_, other) => {
-                format!("`issue({}: in_flight(..))` waits for the products of whole steps", name(other))
-            }
         };
         format!("`{own}` cannot be computed a step ahead: {why}")
     }
@@ -277,6 +273,9 @@ impl Skew {
         if nest.across.contains_key(&value) || nest.combine.contains_key(&value) {
             return Err(Unskewed::Parts(value));
         }
+        if nest.value(value).placement == Placement::Shared {
+            return Err(Unskewed::Shared(value));
+        }
         let rest: Vec<Uses> = statements(rest).into_iter().map(|stmt| Uses::of(nest, copies, stmt)).collect();
         let issues = rest.iter().position(|uses| uses.multiplies);
         let issues = issues.filter(|n| rest[*n].products).ok_or(Unskewed::Alone(value, digit))?;
@@ -300,9 +299,6 @@ impl Skew {
                 return Err(Unskewed::Summed(value, sums[0], target));
             }
         }
-        if let Some((others, _)) = nest.in_flight(body) {
-            return Err(Unskewed::InFlight(value, others[0]));
-        }
         let read = |copy: &&CopyId| rest.iter().any(|uses| uses.copies.contains(copy));
         let (behind, ahead): (Vec<CopyId>, Vec<CopyId>) = copies.iter().partition(read);
         if let Some(copy) = own.copies.iter().find(|copy| behind.contains(copy)) {
@@ -310,9 +306,6 @@ impl Skew {
         }
         if ahead.is_empty() || behind.is_empty() {
             return Err(Unskewed::NoCopies(value, digit));
-        }
-        if let Some(copy) = copies.iter().find(|copy| again(nest, **copy)) {
-            return Err(Unskewed::Again(value, *copy));
         }
         let awaited =
             |uses: &Uses| uses.touches(&sums) || uses.copies.iter().any(|copy| behind.contains(copy));
@@ -342,12 +335,4 @@ impl Skew {
             names(&self.sums)
         )
     }
-}
-
-/// Whether a copy stands in several places.
-fn again(nest: &Nest, copy: CopyId) -> bool {
-    let mut places = 0;
-    nest.body
-        .each(&mut |stmt| places += usize::from(matches!(stmt, Stmt::Stage { copy: c, .. } if *c == copy)));
-    places > 1
 }

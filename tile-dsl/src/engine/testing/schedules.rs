@@ -16,6 +16,7 @@ mod matrix;
 mod promised;
 mod propose;
 mod repair;
+mod skewed;
 mod warpgroup;
 mod wild;
 mod wish;

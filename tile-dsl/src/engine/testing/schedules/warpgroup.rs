@@ -11,6 +11,16 @@ use crate::{
 impl Generator<'_> {
     /// Tiles that atoms divide, mostly; copies by tensor maps, mostly.
     pub(crate) fn wild_warpgroup(&mut self, product: &Product, busy: usize) {
+        // Of two products in the steps of a loop the first may be a step ahead.
+        if let Some(pair) = self.pair()
+            && self.chance(60)
+        {
+            self.wild_assumptions();
+            let unit = *self.random.pick(&[Unit::Warp, Unit::Warpgroup]);
+            self.draw_skewed(&pair, unit);
+            self.beside_skewed(&pair);
+            return self.wild_expansion(busy);
+        }
         let (swapped, mut product) = (self.chance(25), product.clone());
         if swapped {
             product.axes.swap(0, 1);
@@ -62,10 +72,8 @@ impl Generator<'_> {
         self.windows_outside(product);
         self.wild_orders(busy);
         let k = product.steps();
-        // Of two products in the steps of a loop the first may be a step ahead.
-        let skewed = self.skewable(product, &others).filter(|_| self.chance(60));
         // All copies of a loop that threads of their own make come by tensor maps, and its pipeline is theirs.
-        let produced = skewed.is_some() || self.chance(50);
+        let produced = self.chance(50);
         let of_others = others.iter().flat_map(|other| {
             let at = crate::nest::over_tiles(&other.axes[2]);
             other.factors.iter().map(move |buffer| (buffer, at.clone()))
@@ -103,7 +111,6 @@ impl Generator<'_> {
                 self.propose(directive::Swizzle { buffer: buffer.clone(), span: 32 << ((first + n) % 3) })
             });
         }
-        let k = skewed.as_ref().map_or(k, |(_, at)| at.clone());
         if produced || self.chance(65) {
             let stages = 2 + self.random.below(3) as u32;
             self.propose(directive::Pipeline { digit: k.clone(), stages });
@@ -132,11 +139,7 @@ impl Generator<'_> {
         if self.chance(35) {
             self.propose(directive::Persistent { ctas: 1 });
         }
-        if let Some((value, _)) = skewed {
-            self.expand_products(&value);
-            self.propose(directive::Issue { value: value.clone(), overwrite: true, in_flight: 0 });
-            self.propose(directive::Skew { value });
-        } else if self.chance(75) {
+        if self.chance(75) {
             // Products stay in flight in straight-line code.
             let digit = format!("{}.atom", product.axes[2]);
             self.propose(directive::Unroll { digit, within: None });
@@ -145,26 +148,6 @@ impl Generator<'_> {
             self.propose(directive::Issue { value: product.value.clone(), overwrite, in_flight });
         }
         self.wild_expansion(busy);
-    }
-
-    /// A product that a step of a loop begins with, and another one follows in the step; and the loop.
-    fn skewable(&self, product: &Product, others: &[Product]) -> Option<(String, String)> {
-        let all = || others.iter().chain([product]);
-        // The columns of the first are what the second adds up.
-        let pair = all().find_map(|second| {
-            let first = all().find(|first| first.value != second.value && first.axes[1] == second.axes[2])?;
-            Some((first, second))
-        });
-        let (first, second) = pair?;
-        Some((first.value.clone(), crate::nest::over_tiles(&second.axes[2])))
-    }
-
-    /// Expands the loops around the instructions of a product.
-    fn expand_products(&mut self, value: &str) {
-        let atoms: Vec<String> = self.kernel.axes.iter().map(|a| format!("{}.atom", a.name)).collect();
-        for digit in atoms {
-            self.propose(directive::Unroll { digit, within: Some(value.to_string()) });
-        }
     }
 
     /// Whether copies come by tensor maps this time: the target has them.

@@ -7,7 +7,7 @@ use crate::{
     dtype::DType,
     engine::testing::{Kind, Random, kinds},
     nest::Nest,
-    schedule::{Schedule, Target},
+    schedule::{Schedule, Target, Unit},
     span::SpanId,
     tile::{Axis, AxisKind, ElemType, ExprKind, Kernel, Stmt},
 };
@@ -111,11 +111,24 @@ impl Generator<'_> {
             }
             product = Some(self.random.pick(&products).clone());
         }
+        let pair = if has(&Kind::Skew) { self.pair() } else { None };
+        if let Some(pair) = &pair {
+            product = Some(pair.first.clone());
+        } else if has(&Kind::Skew) {
+            self.refusals.push((Kind::Skew, "no two products of a step".into()));
+            return None;
+        }
         if !self.suits(&set) || meeting && !self.meets(splits) {
             return None;
         }
         self.bound_what_is_carried();
-        self.frame(&set, product.as_mut());
+        match &pair {
+            Some(pair) => {
+                let unit = if has(&Kind::ProduceWarp) { Unit::Warp } else { Unit::Warpgroup };
+                self.draw_skewed(pair, unit);
+            }
+            None => self.frame(&set, product.as_mut()),
+        }
         if meeting && !splits {
             self.tiles_of_a_cta();
         }
