@@ -94,6 +94,11 @@ pub const RULES: &[Rule] = &[
     refused(&[Kind::Skew], &[Kind::Pingpong], "a turn ends with the products of a step"),
     refused(&[Kind::Skew], &[Kind::Alternate], "run backwards for every second tile"),
     refused(&[Kind::Skew], &[Kind::InFlight], "cannot stay in flight across steps"),
+    refused(&[Kind::Freeze], &[Kind::Pingpong], "one of them may compute its tile twice"),
+    refused(&[Kind::Freeze], &[Kind::SplitK, Kind::SplitKCluster], "is carried from one tile of"),
+    refused(&[Kind::Freeze], &[Kind::SplitKAtomic], "what is stored is no sum"),
+    never(&[Kind::Freeze], &[Kind::Cluster], "a running maximum in a kernel of two program axes"),
+    never(&[Kind::Freeze], &[Kind::Mma], "both products of a softmax by `mma`: a wish makes one of them"),
     never(
         &[Kind::Skew],
         &[

@@ -34,11 +34,12 @@ pub(super) fn running_kernel(random: &mut Random, multiplies: bool) -> Kernel {
     match beside {
         "dot" => {
             parameters.push(format!("x2: &[{dtype}; N, E]"));
-            parameters.push("y3: &mut [f32; M, E]".into());
+            let stored = pick(&["f32", dtype]);
+            parameters.push(format!("y3: &mut [{stored}; M, E]"));
             axes.push_str("    axis e in whole(E);\n");
             sums.push_str("    let mut v2 = full::<f32>(0.0, [i, e]);\n");
             adds = format!("        v2 = dot(v5.cast::<{dtype}>(), load(x2, [j, e]), v2 * v6);\n");
-            stores.push_str("    store(y3, [i, e], v2 / v1);\n");
+            stores.push_str(&format!("    store(y3, [i, e], (v2 / v1).cast::<{stored}>());\n"));
         }
         "rows" => {
             parameters.push("x2: &[f32; N]".into());

@@ -62,3 +62,10 @@ fn products_are_a_step_ahead() {
     let found = drawn(ids, |nest| !nest.ahead.is_empty());
     assert!(found >= 8, "{found}");
 }
+
+#[test]
+fn running_maxima_stay() {
+    let ids = (0..500).map(|n| Id::numbered(3, n));
+    let found = drawn(ids, |nest| !nest.frozen.is_empty());
+    assert!(found >= 6, "{found}");
+}
