@@ -41,12 +41,12 @@ pub(super) fn looked_up(
     (inside, rows): (Linear, u32),
 ) -> Result<(Linear, Atom), LowerError> {
     let (value, form) = match gathered.row {
-        None => (expr::named(cx, &gathered.value)?, at.clone()),
+        None => (one_by_one(cx, |cx| expr::named(cx, &gathered.value))?, at.clone()),
         Some(axis) => {
             // As if an expanded loop took the rows: all of them, also those beyond the end of the axis, where a loop at run time stops.
             let row = Digit { axis, stride: 1, steps: Steps::Fixed(rows) };
             cx.env.stack.push(Bound::new(row, LoopKind::Unroll, inside));
-            let value = expr::named(cx, &gathered.value);
+            let value = one_by_one(cx, |cx| expr::named(cx, &gathered.value));
             let form = cx.env.index(&gathered.form);
             cx.env.stack.pop();
             (value?, form)
@@ -54,4 +54,14 @@ pub(super) fn looked_up(
     };
     let (at, guard) = gather::inside(cx, (tensor, dim), value, &form);
     Ok((emit::linear(at, 0), guard))
+}
+
+/// What `f` loads, element by element: a vector of what reads the copy is none of what says where its rows are.
+fn one_by_one<'a, R>(cx: &mut Cx<'a>, f: impl FnOnce(&mut Cx<'a>) -> R) -> R {
+    let vectors: Vec<usize> =
+        (0..cx.env.stack.len()).filter(|n| cx.env.stack[*n].at == LoopKind::Vec).collect();
+    vectors.iter().for_each(|n| cx.env.stack[*n].at = LoopKind::Unroll);
+    let result = f(cx);
+    vectors.iter().for_each(|n| cx.env.stack[*n].at = LoopKind::Vec);
+    result
 }
