@@ -185,12 +185,12 @@ impl Uses {
             let product = nest.product(path, leaf).filter(|p| p.atom.row().descriptors);
             others |= product.is_none();
             uses.multiplies |= product.is_some();
-            let factors = product.into_iter().flat_map(|product| product.factors);
-            let computed = factors.filter_map(|factor| match factor {
+            let mut factors = product.into_iter().flat_map(|product| product.factors);
+            let computed = factors.find_map(|factor| match factor {
                 Factor::Computed(expr) => expr.values().into_iter().next(),
                 Factor::Load(_) => None,
             });
-            uses.computed = uses.computed.or(computed.last());
+            uses.computed = uses.computed.or(computed);
             let runs = path.iter().find_map(|frame| match frame {
                 Frame::For(d, LoopKind::Seq | LoopKind::Pipe(_)) if d.steps != Steps::Fixed(1) => Some(*d),
                 _ => None,
