@@ -125,7 +125,7 @@ schedule! {
         persistent(1);
     }
     /// Long sequences: three warpgroups with 64 queries each. Fewer keys at once leave room for their registers.
-    pub wgmma_long = wgmma_skewed {
+    pub wgmma_long = wgmma_frozen {
         tile(i = 192, j = 80);
         tensor_core(s: wgmma(64, 80));
         registers(32, 160);
@@ -140,6 +140,7 @@ schedule! {
         tile(i = 192);
         pipeline(j, 3);
         registers(32, 160);
+        freeze(m);
     }
 }
 

@@ -157,6 +157,16 @@ pub(crate) fn statements(stmt: &Stmt) -> Vec<&Stmt> {
     found
 }
 
+/// The values of a sequence of `let`s.
+fn in_sequence(stmt: &Stmt) -> BTreeSet<ValueId> {
+    let (mut found, mut rest) = (BTreeSet::new(), stmt);
+    while let Stmt::Let { values, rest: behind, .. } = rest {
+        found.extend(values);
+        rest = behind;
+    }
+    found
+}
+
 /// A statement, with what it reads and writes.
 #[derive(Default)]
 struct Uses {
@@ -276,6 +286,7 @@ impl Skew {
         if nest.value(value).placement == Placement::Shared {
             return Err(Unskewed::Shared(value));
         }
+        let in_scope = in_sequence(rest);
         let rest: Vec<Uses> = statements(rest).into_iter().map(|stmt| Uses::of(nest, copies, stmt)).collect();
         let issues = rest.iter().position(|uses| uses.multiplies);
         let issues = issues.filter(|n| rest[*n].products).ok_or(Unskewed::Alone(value, digit))?;
@@ -315,9 +326,10 @@ impl Skew {
             Target::Value(v) if !sums.contains(v) => Some(*v),
             _ => None,
         });
-        // What starts outside goes on to the next step.
+        // What starts outside goes on to the next step. What a statement has for itself alone has ended with it.
         let own = body.bound_values();
-        let needed = |v: &ValueId| after.iter().any(|uses| uses.read.contains(v)) || !own.contains(v);
+        let read = |v: &ValueId| after.iter().any(|uses| uses.read.contains(v));
+        let needed = |v: &ValueId| in_scope.contains(v) && read(v) || !own.contains(v);
         let computed: BTreeSet<ValueId> = written.filter(needed).collect();
         let computed = computed.into_iter().collect();
         Ok(Skew { digit, value, ahead, behind, waits, issues, sums, computed })
