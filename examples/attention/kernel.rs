@@ -124,12 +124,6 @@ schedule! {
     pub wgmma_persistent = wgmma_skewed {
         persistent(1);
     }
-    /// Long sequences: three warpgroups with 64 queries each. Fewer keys at once leave room for their registers.
-    pub wgmma_long = wgmma_frozen {
-        tile(i = 192, j = 80);
-        tensor_core(s: wgmma(64, 80));
-        registers(32, 160);
-    }
     /// Heads of up to 64.
     pub wgmma_narrow = wgmma_skewed {
         fits(D <= 64);
@@ -156,7 +150,6 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     wgmma_skewed,
     wgmma_frozen,
     wgmma_persistent,
-    wgmma_long,
     wgmma_narrow,
     wgmma_narrow3
 ];

@@ -56,8 +56,6 @@ const MANY_SLOTS: usize = 256;
 const FEW_TILES: usize = 1024;
 /// Queries from which on a warpgroup has enough of them.
 const SOME_QUERIES: usize = 64;
-/// Keys from which on a third warpgroup is worth that each of them takes fewer keys at once.
-const MANY_KEYS: usize = 6144;
 
 /// Columns below which 16 CTAs for a tile of them leave most multiprocessors idle.
 const FEW_COLUMNS: usize = 2048;
@@ -406,9 +404,9 @@ pub fn merge_heads(dtype: DType) -> Chosen {
     wide(dtype, &heads::merge_4, &heads::merge_8)
 }
 
-/// For [`crate::attention`]: so many queries and keys, heads of so many elements. The first is for attention to all keys, the second for
-/// the causal one.
-pub fn attention(device: &Device, dtype: DType, [queries, keys]: [usize; 2], head: usize) -> [Chosen; 2] {
+/// For [`crate::attention`]: so many queries, heads of so many elements. The first is for attention to all keys, the second for the causal
+/// one.
+pub fn attention(device: &Device, dtype: DType, queries: usize, head: usize) -> [Chosen; 2] {
     // A tensor map takes rows of whole 16 bytes; others would be copied first.
     let hopper = device.sm().is_none_or(|sm| sm == 90) && head.is_multiple_of(8);
     match (half(dtype), head) {
@@ -416,10 +414,7 @@ pub fn attention(device: &Device, dtype: DType, [queries, keys]: [usize; 2], hea
         (true, 0..=64) if hopper && queries >= SOME_QUERIES => {
             [&attention::wgmma_narrow, &attention::causal_wgmma_narrow]
         }
-        (true, _) if hopper && queries >= SOME_QUERIES => {
-            let full: Chosen = if keys >= MANY_KEYS { &attention::wgmma_long } else { &attention::wgmma };
-            [full, &attention::causal_wgmma]
-        }
+        (true, _) if hopper && queries >= SOME_QUERIES => [&attention::wgmma, &attention::causal_wgmma],
         (true, 0..=64) => [&attention::mma_narrow, &attention::causal_narrow],
         (true, _) => [&attention::mma, &attention::causal_mma],
     }

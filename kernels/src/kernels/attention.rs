@@ -122,12 +122,6 @@ schedule! {
         vectorize(e.pair in o);
         exchange(o);
     }
-    /// Many keys: three warpgroups with 64 queries each. Fewer keys at once leave room for their registers.
-    pub wgmma_long = wgmma {
-        tile(i = 192, j = 80);
-        tensor_core(s: wgmma(64, 80));
-        registers(32, 160);
-    }
     /// Heads of up to 64: with half of the columns there are registers for three warpgroups.
     pub wgmma_narrow = wgmma {
         fits(D <= 64);
@@ -175,7 +169,6 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     mma,
     mma_narrow,
     wgmma,
-    wgmma_long,
     wgmma_narrow,
     causal_lanes,
     causal_narrow,
