@@ -1,13 +1,15 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles { role } { limits } { box } { channel } { place } { sum } { product } { access } { store }
+//! plan  = tiles { role } { limits } { box } { channel } { frozen } { place } { sum } { product } { access } { store }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
-//! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread { "in" loop } )
+//! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread { "in" loop | "twice if need be" } )
 //! box   = "box" copy points [ "|" points of the last tile ] "in rows of" n [ ", panels of" n ]
 //!         [ "," n "along" dimension "by each CTA" ] [ ", rounded" ]
-//! channel = "channel" copies [ "at" loop ] ":" n "stages, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
+//! channel = "channel" copies [ "at" loop ] ":" n "stages, filled by" who [ n "ahead" ] ";" full and free
+//!         [ "; read a step ahead for" value ", while products of" values "are on their way" ] [ ";" registers inside ]
+//! frozen = "frozen" value "in" loop ": without" values "; again unless" values "are finite"
 //! limits = "limits" axis ":" ( loops "without points left out" | why not )
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
 //! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
@@ -155,6 +157,7 @@ impl Plan {
         self.limits.write(nest, out)?;
         self.boxes.write(nest, out)?;
         self.channels.write(nest, out)?;
+        self.frozen.iter().try_for_each(|frozen| frozen.write(nest, out))?;
         self.places.write(nest, out)?;
         self.sums.write(nest, out)?;
         self.products.write(nest, out)?;

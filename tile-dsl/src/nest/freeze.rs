@@ -18,7 +18,10 @@ use crate::{
     dtype::DType,
     op::{BinOp, CmpOp, RedOp, UnOp},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 /// A running maximum that all steps of a loop but the first leave as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -235,6 +238,24 @@ impl Known {
 
     fn is_power(&mut self, op: UnOp) -> bool {
         *self.power.get_or_insert(op) == op
+    }
+}
+
+impl Frozen {
+    /// As a line of the plan.
+    pub fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
+        let names = |values: &[ValueId]| {
+            let names: Vec<&str> = values.iter().map(|v| &*nest.value(*v).name).collect();
+            names.join(", ")
+        };
+        writeln!(
+            out,
+            "frozen {} in `{}`: without {}; again unless {} are finite",
+            names(&[self.value]),
+            nest.digit_name(self.digit),
+            names(&self.unused),
+            names(&self.sums)
+        )
     }
 }
 

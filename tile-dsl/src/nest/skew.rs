@@ -157,11 +157,11 @@ pub(crate) fn statements(stmt: &Stmt) -> Vec<&Stmt> {
     found
 }
 
-/// The values of a sequence of `let`s.
-fn in_sequence(stmt: &Stmt) -> BTreeSet<ValueId> {
-    let (mut found, mut rest) = (BTreeSet::new(), stmt);
+/// The values of each of a sequence of `let`s.
+fn in_sequence(stmt: &Stmt) -> Vec<&[ValueId]> {
+    let (mut found, mut rest) = (Vec::new(), stmt);
     while let Stmt::Let { values, rest: behind, .. } = rest {
-        found.extend(values);
+        found.push(&values[..]);
         rest = behind;
     }
     found
@@ -286,7 +286,7 @@ impl Skew {
         if nest.value(value).placement == Placement::Shared {
             return Err(Unskewed::Shared(value));
         }
-        let in_scope = in_sequence(rest);
+        let sequence = in_sequence(rest);
         let rest: Vec<Uses> = statements(rest).into_iter().map(|stmt| Uses::of(nest, copies, stmt)).collect();
         let issues = rest.iter().position(|uses| uses.multiplies);
         let issues = issues.filter(|n| rest[*n].products).ok_or(Unskewed::Alone(value, digit))?;
@@ -329,7 +329,8 @@ impl Skew {
         // What starts outside goes on to the next step. What a statement has for itself alone has ended with it.
         let own = body.bound_values();
         let read = |v: &ValueId| after.iter().any(|uses| uses.read.contains(v));
-        let needed = |v: &ValueId| in_scope.contains(v) && read(v) || !own.contains(v);
+        let in_scope = |v: &ValueId| sequence.iter().take(waits).any(|values| values.contains(v));
+        let needed = |v: &ValueId| in_scope(v) && read(v) || !own.contains(v);
         let computed: BTreeSet<ValueId> = written.filter(needed).collect();
         let computed = computed.into_iter().collect();
         Ok(Skew { digit, value, ahead, behind, waits, issues, sums, computed })
