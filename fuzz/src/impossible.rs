@@ -98,6 +98,12 @@ pub const RULES: &[Rule] = &[
     refused(&[Kind::Freeze], &[Kind::SplitK, Kind::SplitKCluster], "is carried from one tile of"),
     refused(&[Kind::Freeze], &[Kind::SplitKAtomic], "what is stored is no sum"),
     never(&[Kind::Freeze], &[Kind::Cluster], "a running maximum in a kernel of two program axes"),
+    never(
+        &[Kind::Freeze],
+        &[Kind::Exchange, Kind::CollectMatrices],
+        "two products of a softmax, the second of which is stored in 16 bits",
+    ),
+    never(&[Kind::Freeze], &[Kind::Fuse], "a softmax whose statements have loops that match by chance"),
     never(&[Kind::Freeze], &[Kind::Mma], "both products of a softmax by `mma`: a wish makes one of them"),
     never(
         &[Kind::Skew],
