@@ -214,6 +214,28 @@ struct Walk<'a, 'f> {
     together: Vec<Together<'a>>,
 }
 
+/// The condition of the vote whose outcome is told by a word in shared memory, if it is such a word.
+fn verdict(kernel: &Kernel, word: u32) -> Option<&Expr> {
+    let (mut told, mut votes) = (None, BTreeMap::new());
+    if kernel.shared[word as usize].elems > 4 {
+        return None;
+    }
+    for stmt in &kernel.body {
+        stmt.each(&mut |stmt| match stmt {
+            Stmt::Vote { dst, value, .. } => drop(votes.insert(dst.0, value)),
+            Stmt::Store { mem: Mem::Shared(to), values, .. } if *to == word => {
+                if let [Expr::Select(c, ..)] = &values[..]
+                    && let Expr::Var(voted) = **c
+                {
+                    told = told.or(Some(voted.0));
+                }
+            }
+            _ => {}
+        });
+    }
+    votes.get(&told?).copied()
+}
+
 type Told<T> = Result<T, TrafficError>;
 
 impl<'a> Walk<'a, '_> {
@@ -285,7 +307,17 @@ impl<'a> Walk<'a, '_> {
                 let tile = self.eval(tile)?;
                 self.define(*dst, tile);
             }
+            Stmt::Vote { dst, value, .. } => {
+                let passed = self.passes(value)?;
+                self.define(*dst, Value::Bool(if passed { u32::MAX } else { 0 }));
+            }
             Stmt::Load { dst, mem, offset, guard } => {
+                if let (Mem::Shared(word), [told]) = (mem, &dst[..])
+                    && let Some(vote) = verdict(self.kernel, *word)
+                {
+                    let again = i64::from(!self.passes(vote)?);
+                    self.define(*told, Value::same(again));
+                }
                 self.access(stmt, (*mem, Form::Load), offset, dst.len(), guard.as_ref(), lanes)?;
             }
             Stmt::Store { mem, offset, values, guard } => {
@@ -337,7 +369,6 @@ impl<'a> Walk<'a, '_> {
             | Stmt::ClusterBarrier
             | Stmt::ClusterArrive
             | Stmt::ClusterWait
-            | Stmt::Vote { .. }
             | Stmt::WarpBarrier
             | Stmt::GridDependency
             | Stmt::Live(_)
@@ -490,6 +521,14 @@ impl<'a> Walk<'a, '_> {
         self.arrived += 1;
         self.define(dst, Value::Bool(if last { u32::MAX } else { 0 }));
         Ok(())
+    }
+
+    /// What a vote comes to: what elements decide holds, as it does for ordinary numbers.
+    fn passes(&self, condition: &Expr) -> Told<bool> {
+        Ok(match condition {
+            Expr::Bin(BinOp::And, a, b) => self.passes(a)? && self.passes(b)?,
+            other => !matches!(self.eval(other)?, Value::Bool(0)),
+        })
     }
 
     fn eval(&self, e: &Expr) -> Told<Value> {
