@@ -108,8 +108,11 @@ mod kernels {
 }
 use kernels as k;
 
+/// How large products with a key are, by its number.
+type Sizes = fn(usize) -> f32;
+
 /// Rows of keys that make what a maximum has to cope with: how large products are, by key.
-const LARGE: [(&str, fn(usize) -> f32); 6] = [
+const LARGE: [(&str, Sizes); 6] = [
     ("alike", |_| 1.0),
     ("falling", |n| 60.0 - n as f32),
     ("rising", |n| n as f32),
@@ -126,7 +129,7 @@ fn attend(
     device: &Device,
     schedule: &dyn AnySchedule,
     (m, n, d): (usize, usize, usize),
-    large: fn(usize) -> f32,
+    large: Sizes,
 ) -> Vec<f32> {
     let of = |rows: usize, f: &dyn Fn(usize, usize) -> f32| -> Vec<bf16> {
         (0..rows * d).map(|at| bf16::from_f32(f(at / d, at % d))).collect()
@@ -177,7 +180,7 @@ fn limits_leave_tiles_out() {
             let device = Device::sim();
             let d = 64;
             let of = |seed: usize, f: &dyn Fn(usize) -> f32| -> Buffer<bf16> {
-                let x = |at: usize| if at % d == 0 { f(at / d) } else { pseudo(at, seed) };
+                let x = |at: usize| if at.is_multiple_of(d) { f(at / d) } else { pseudo(at, seed) };
                 let x: Vec<bf16> = (0..m * d).map(|at| bf16::from_f32(x(at))).collect();
                 Buffer::from_slice(&device, &x, &[m, d]).unwrap()
             };
