@@ -70,7 +70,7 @@ schedule! {
     /// them in straight to the second.
     pub mma for attention<f16 | bf16> {
         fits(D <= 128);
-        tile(i = 128, j = 64);
+        tile(i = 128, j = 32);
         split(i -> iw, im: 32);
         tensor_core(s: mma);
         tensor_core(acc: mma);
@@ -86,6 +86,7 @@ schedule! {
     /// Heads of up to 64: with half of the columns there is half of the work.
     pub mma_narrow = mma {
         fits(D <= 64);
+        tile(j = 64);
     }
 }
 
