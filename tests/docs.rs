@@ -373,12 +373,16 @@ fn the_readme_shows_what_was_measured() {
     assert!(rows >= 10, "{rows} rows");
 
     let attention = read("docs/measurements/h200-attention.csv");
-    let rate = |what: &str| -> f64 {
-        let row = attention.lines().find(|l| l.starts_with(what)).unwrap();
+    let rate = |what: &str, date: &str| -> f64 {
+        let row = attention.lines().find(|l| l.starts_with(what) && l.contains(date)).unwrap();
         row.rsplit(',').next().unwrap().parse().unwrap()
     };
-    let (ours, cudnn) = (rate("tilewright"), rate("PyTorch cuDNN"));
-    assert!(table.contains(&format!("|{ours}|{:.3} (cuDNN)|", ours / cudnn)), "{ours} of {cudnn}");
+    for (schedule, date) in [("mma", "2026-11-22"), ("wgmma_frozen", "2026-11-29")] {
+        let ours = rate(&format!("tilewright,{schedule},"), date);
+        let cudnn = rate("PyTorch cuDNN", date);
+        let row = table.lines().find(|l| l.contains(&format!("attention `{schedule}`"))).unwrap();
+        assert!(row.contains(&format!("|{ours}|{:.3}", ours / cudnn)), "{row}: {ours} of {cudnn}");
+    }
 
     // The rule by size was recorded between the ladder in f16 and the products of f8; the ragged size is left out.
     let hopper = lines("h200-hopper");

@@ -198,6 +198,22 @@ fn limits_leave_tiles_out() {
     }
 }
 
+/// The threads that compute have nothing to wait for in a tile without keys, and the producer hears of each.
+#[test]
+fn a_cta_takes_tiles_without_keys_in_turn() {
+    let device = Device::sim();
+    let (m, d) = (128 * 300, 8);
+    let q = vec![bf16::from_f32(1.0); m * d];
+    let q = Buffer::from_slice(&device, &q, &[m, d]).unwrap();
+    let none = Buffer::<bf16>::from_slice(&device, &[], &[0, d]).unwrap();
+    let mut o = Buffer::<f32>::poisoned(&device, &[m, d]).unwrap();
+    let mut weight = Buffer::<f32>::poisoned(&device, &[m]).unwrap();
+    let launch = k::attention(&q, &none, &none, &mut o, &mut weight);
+    let report = launch.schedule_dyn(&k::ahead_in_turn).run().unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert!(weight.to_vec().unwrap().iter().all(|total| *total == f32::NEG_INFINITY));
+}
+
 /// The same bits in whichever order warps run, whether a tile is computed again or not.
 #[test]
 fn every_run_has_the_same_bits() {

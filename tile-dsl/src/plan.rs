@@ -28,6 +28,7 @@ mod boxes;
 mod channels;
 mod fragments;
 mod limits;
+mod maxima;
 mod parts;
 mod places;
 mod products;
@@ -42,6 +43,7 @@ pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, InFlight, Producer};
 pub(crate) use fragments::{Fragments, Unheld};
 pub(crate) use limits::Limited;
+pub(crate) use maxima::Maxima;
 pub(crate) use parts::{Parts, Unplanned, Using};
 pub(crate) use places::{Place, Places, Unplaced};
 pub(crate) use products::{Obstacle, OperandPath, Products, Unmultiplied};
@@ -53,7 +55,7 @@ pub(crate) use tiles::{Factor, Share, Tiles, Unsegmented};
 
 use crate::{
     machine::Target,
-    nest::{Frozen, Nest, Units},
+    nest::{Nest, Units},
 };
 use std::fmt;
 
@@ -71,7 +73,7 @@ pub(crate) struct Plan {
     /// What copies in shared memory take of their tensors.
     pub boxes: Boxes,
     /// Running maxima that stay as the first step leaves them.
-    pub frozen: Vec<Frozen>,
+    pub maxima: Maxima,
     /// How copies come together, and what says that they have come.
     pub channels: Channels,
     /// Where values live.
@@ -102,7 +104,6 @@ impl Plan {
     /// # Errors
     /// As [`Plan::of`].
     pub fn from_parts(parts: Parts<'_>) -> Result<Plan, Unplanned> {
-        let nest = parts.nest();
         let units = parts.units().map_err(|why| Unplanned::Units(*why))?.clone();
         if let Some(why) = parts.unplanned() {
             return Err(why);
@@ -113,7 +114,7 @@ impl Plan {
             roles: parts.roles().all.clone(),
             limits: parts.limits().clone(),
             boxes: parts.boxes().clone(),
-            frozen: nest.frozen_maxima().into_iter().flatten().collect(),
+            maxima: parts.maxima().clone(),
             channels: parts.channels().clone(),
             places: parts.places().clone(),
             fragments: parts.fragments().clone(),
@@ -131,6 +132,7 @@ impl Plan {
             threads: self.units.threads.into(),
             units: Some(&self.units),
             boxes: &self.boxes,
+            maxima: &self.maxima,
             channels: &self.channels,
             places: &self.places,
             sums: &self.sums,
@@ -157,7 +159,7 @@ impl Plan {
         self.limits.write(nest, out)?;
         self.boxes.write(nest, out)?;
         self.channels.write(nest, out)?;
-        self.frozen.iter().try_for_each(|frozen| frozen.write(nest, out))?;
+        self.maxima.write(nest, out)?;
         self.places.write(nest, out)?;
         self.sums.write(nest, out)?;
         self.products.write(nest, out)?;

@@ -28,7 +28,7 @@ use crate::{
     dtype::DType,
     kernel::place,
     machine::{Space, Target, Via},
-    nest::{CopyId, CopyLayout, Frozen, LoopKind, Nest, Stmt, TileSize, ValueId, WIDEST, chain},
+    nest::{CopyId, CopyLayout, LoopKind, Nest, Stmt, TileSize, ValueId, WIDEST, chain},
     plan::{Channel, Ctas, Full, Parts, Place, Producer, StorePath, Threads, Using},
     span::SpanId,
 };
@@ -54,7 +54,7 @@ pub(crate) enum Content {
     Output(crate::tile::TensorId, u32),
     /// The mbarriers by which groups pass the turn on.
     Turn,
-    /// The mbarrier at which a producer learns whether a tile is computed again.
+    /// The mbarriers at which a producer learns whether a tile is computed again, and says that it has.
     Verdict,
     /// Whether it is.
     Again,
@@ -75,7 +75,7 @@ impl Content {
                 format!("the tile of `{}` that group {group} stores", nest.tensor(tensor).name)
             }
             Content::Turn => "the turns of groups".into(),
-            Content::Verdict => "the mbarrier of what is computed again".into(),
+            Content::Verdict => "the mbarriers of what is computed again".into(),
             Content::Again => "whether a tile is computed again".into(),
         }
     }
@@ -501,9 +501,9 @@ impl<'p> Finder<'p> {
 
     /// What tells a producer whether a tile is computed again.
     fn verdict(&mut self) {
-        let produced = |frozen: &Frozen| frozen.produced;
-        if self.plan.nest.frozen_maxima().iter().flatten().any(produced) {
-            self.mbarriers((Content::Verdict, 0), 1, SpanId::NONE);
+        if self.plan.maxima.are_told() {
+            // It has been said, and it has been heard.
+            self.mbarriers((Content::Verdict, 0), 2, SpanId::NONE);
             let again = self.buffer((Content::Again, 0), DType::I32, 4, Size::Value(vec![1]), SpanId::NONE);
             self.buffers[again].alone = true;
         }

@@ -29,7 +29,8 @@ pub(super) fn running_kernel(random: &mut Random, multiplies: bool) -> Kernel {
         _ => format!("max(v0, max(v3, j){factor})"),
     };
     // Sums beside that of the weights: of products, of weighted rows, or none.
-    let beside = pick(if multiplies { &["dot", "dot", "dot", "none"] } else { &["rows", "rows", "none"] });
+    let beside =
+        pick(if multiplies { &["dot", "dot", "dot", "none"] } else { &["rows", "rows", "none", "quotient"] });
     let (mut sums, mut adds, mut stores) = (String::new(), String::new(), String::new());
     match beside {
         "dot" => {
@@ -51,12 +52,20 @@ pub(super) fn running_kernel(random: &mut Random, multiplies: bool) -> Kernel {
             adds = format!("        v2 = v2 * {again} + sum({term}, j);\n");
             stores = format!("    store(y3, [i], v2 / {over});\n");
         }
+        // Where the maximum stays and is too low, this hides an infinity.
+        "quotient" => {
+            parameters.push("y3: &mut [f32; M]".into());
+            sums.push_str("    let mut v2 = full::<f32>(0.0, [i]);\n");
+            adds = "        v2 = v2 + sum(v5, j) / max(v5, j);\n".into();
+            stores = "    store(y3, [i], v2);\n".into();
+        }
         _ => {}
     }
-    // What is stored of the maximum itself is another number where it stays: then it is refused.
-    let total = match pick(&["log", "log", "most", "none"]) {
+    // What depends on the maximum itself is another number where it stays: then it is refused.
+    let total = match pick(&["log", "log", "most", "sign", "none"]) {
         "log" if power == "exp" => "v0 + log(v1)",
         "most" => "v0",
+        "sign" => "select(v0 > 0.0_f32, v1 / v1, 0.5_f32)",
         _ if beside == "none" => "v1 / (v1 + v1)",
         _ => "",
     };

@@ -41,8 +41,7 @@ impl Drawn for Freeze {
 
 /// The maxima can stay.
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    let wrong = context.nest.frozen_maxima().into_iter().filter_map(Result::err);
-    wrong.map(|why| refused(context, &why)).collect()
+    context.plan.maxima().unfrozen.iter().map(|why| refused(context, why)).collect()
 }
 
 fn refused(context: &Context<'_>, why: &Unfrozen) -> Diagnostic {

@@ -3,7 +3,8 @@
 //! ```text
 //! the loop: its first step, then the others with the maximum as it is
 //! vote good = all threads: |sum| < 2^100, |maximum| < ∞          // a NaN is not
-//! one thread: again = not good; arrive verdict    // where a producer copies: await verdict; if again: the loop once more
+//! one thread: await heard; again = not good; arrive said     // where a producer copies
+//!                                                            // which: await said; arrive heard; if again: the loop once more
 //! if not good { the values as they start; the loop, with all that its steps do }
 //! ```
 //! What the steps leave out [`Frozen`] says.
@@ -95,31 +96,67 @@ fn good(cx: &mut Cx<'_>, frozen: &Frozen, runs: Option<Atom>) -> Result<KExpr, L
     })
 }
 
-/// The mbarrier at which a producer learns whether it copies again, the word that says so, and the register of its parity.
-fn verdict(cx: &mut Cx<'_>) -> Result<(u32, u32, u32), LowerError> {
-    let barrier = mbarriers::mbarrier_ring(cx, (Content::Verdict, 0), 1, 1)?;
-    let again = cx.view.shared_buffer(Content::Again, 0)?;
-    let parity = cx.build.fragment(cx.view.nest, Holds::Verdict, DType::I32, 2);
-    if !cx.build.cursors.contains(&parity) {
-        cx.build.cursors.push(parity);
-    }
-    Ok((barrier, again, parity))
+/// Of the two mbarriers: the verdict stands in the word, and the producer has read it.
+const SAID: i64 = 0;
+const HEARD: i64 = 1;
+
+/// How a producer learns whether it copies again.
+struct Verdict {
+    mbarriers: u32,
+    /// The word that says so.
+    again: u32,
+    /// Register: the parity of the next one.
+    parity: u32,
 }
 
-/// One of the threads that compute tells the producer.
+impl Verdict {
+    fn of(cx: &mut Cx<'_>) -> Result<Verdict, LowerError> {
+        let mbarriers = mbarriers::mbarrier_ring(cx, (Content::Verdict, 0), 2, 1)?;
+        let again = cx.view.shared_buffer(Content::Again, 0)?;
+        let parity = cx.build.fragment(cx.view.nest, Holds::Verdict, DType::I32, 2);
+        if !cx.build.cursors.contains(&parity) {
+            cx.build.cursors.push(parity);
+        }
+        Ok(Verdict { mbarriers, again, parity })
+    }
+
+    fn arrive(&self, at: i64) -> kernel::Stmt {
+        let stage = KExpr::Int(at, DType::I32);
+        kernel::Stmt::Async(Async::Arrive { barrier: self.mbarriers, stage, bytes: None, cta: None })
+    }
+
+    fn wait(&self, at: i64, parity: Atom) -> kernel::Stmt {
+        let stage = KExpr::Int(at, DType::I32);
+        kernel::Stmt::Async(Async::Wait { barrier: self.mbarriers, stage, parity: parity.expr() })
+    }
+
+    /// The parity of this verdict, and the other one, which is that of the next.
+    fn turn(&self, cx: &mut Cx<'_>) -> [Atom; 2] {
+        let parity = cx.build.emit.var(DType::I32);
+        cx.build.emit.stmt(kernel::Stmt::Let(parity, KExpr::Slot { frag: self.parity, slot: 0 }));
+        let parity = Atom::Var(parity);
+        let other = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), parity);
+        let value = other.expr();
+        cx.build.emit.stmt(kernel::Stmt::Set { frag: self.parity, slot: 0, value });
+        [parity, other]
+    }
+}
+
+/// One of the threads that compute tells the producer, once that has heard of the tile before.
 fn tell(cx: &mut Cx<'_>, good: kernel::Var) -> Result<(), LowerError> {
-    let (barrier, again, _) = verdict(cx)?;
+    let verdict = Verdict::of(cx)?;
+    // The first time there is none before.
+    let [_, before] = verdict.turn(cx);
     let [zero, one] = [0, 1].map(|n| Box::new(KExpr::Int(n, DType::I32)));
     let store = kernel::Stmt::Store {
-        mem: Mem::Shared(again),
+        mem: Mem::Shared(verdict.again),
         offset: KExpr::Int(0, DType::I32),
         values: vec![KExpr::Select(Box::new(KExpr::Var(good)), zero, one)],
         guard: None,
     };
-    let stage = KExpr::Int(0, DType::I32);
-    let arrive = kernel::Stmt::Async(Async::Arrive { barrier, stage, bytes: None, cta: None });
     let thread = cx.env.tile.units.first;
-    cx.build.emit.stmt(kernel::Stmt::One { thread, body: vec![store, arrive] });
+    let body = vec![verdict.wait(HEARD, before), store, verdict.arrive(SAID)];
+    cx.build.emit.stmt(kernel::Stmt::One { thread, body });
     Ok(())
 }
 
@@ -128,18 +165,14 @@ pub(super) fn again<'a>(
     cx: &mut Cx<'a>,
     copy: &dyn Fn(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
-    let (barrier, again, frag) = verdict(cx)?;
-    let parity = cx.build.emit.var(DType::I32);
-    cx.build.emit.stmt(kernel::Stmt::Let(parity, KExpr::Slot { frag, slot: 0 }));
-    let wait = Async::Wait { barrier, stage: KExpr::Int(0, DType::I32), parity: KExpr::Var(parity) };
-    cx.build.emit.stmt(kernel::Stmt::Async(wait));
-    let turned = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), Atom::Var(parity));
-    cx.build.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value: turned.expr() });
-    cx.build.emit.forget_loads(|mem| mem == Mem::Shared(again));
+    let verdict = Verdict::of(cx)?;
+    let [parity, _] = verdict.turn(cx);
+    cx.build.emit.stmt(verdict.wait(SAID, parity));
+    cx.build.emit.forget_loads(|mem| mem == Mem::Shared(verdict.again));
     let told = cx.build.emit.var(DType::I32);
-    let offset = KExpr::Int(0, DType::I32);
-    let load = kernel::Stmt::Load { dst: vec![told], mem: Mem::Shared(again), offset, guard: None };
-    cx.build.emit.stmt(load);
+    let (mem, offset) = (Mem::Shared(verdict.again), KExpr::Int(0, DType::I32));
+    cx.build.emit.stmt(kernel::Stmt::Load { dst: vec![told], mem, offset, guard: None });
+    cx.build.emit.stmt(verdict.arrive(HEARD));
     let again = cx.build.emit.cmp(CmpOp::Ne, Atom::Var(told), Atom::i32(0));
     control::only_if(cx, Some(again), copy)
 }

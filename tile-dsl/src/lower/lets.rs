@@ -36,8 +36,7 @@ pub(super) fn bound<'a>(
         combine::spread_partials(cx, *value)?;
         initialise(cx, *value)?;
     }
-    let frozen = cx.view.plan.frozen.iter().find(|frozen| values.contains(&frozen.value));
-    match frozen {
+    match cx.view.plan.maxima.of_let(values) {
         None => compute(cx)?,
         Some(frozen) => {
             let start = |cx: &mut Cx<'a>| values.iter().try_for_each(|value| initialise(cx, *value));

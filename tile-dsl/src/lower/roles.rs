@@ -182,7 +182,7 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
             })
         }
         Producing::Again { value, inside } => {
-            let frozen = cx.view.plan.frozen.iter().find(|frozen| frozen.value == *value);
+            let frozen = cx.view.plan.maxima.of_let(&[*value]);
             let frozen = frozen.ok_or_else(|| LowerError::Malformed("a loop that runs twice".into()))?;
             freeze::quickly(cx, frozen, &|cx| produce(cx, inside))?;
             freeze::again(cx, &|cx| produce(cx, inside))

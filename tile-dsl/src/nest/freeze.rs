@@ -10,18 +10,22 @@
 //! a sum overflows, and then it stays infinite or becomes NaN: that is seen at the end, as is a frame that is infinite. In one that is too high the terms that are
 //! lost are below 2^-126 of one that is in the sum.
 //!
-//! What depends on the frame, and how, is worked out for each value: it is x + c·m, or x·2^(-n·m).
+//! What depends on the frame, and how, is worked out for each value ([`depends`]).
 //! Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), for the sums.
+
+mod depends;
 
 use super::{Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
 use crate::{
     dtype::DType,
-    op::{BinOp, CmpOp, RedOp, UnOp},
+    op::{BinOp, CmpOp, UnOp},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
+use depends::{
+    At, Depends,
+    Depends::{Scaled, Sum},
+    Known, is_infinite,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A running maximum that all steps of a loop but the first leave as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +61,7 @@ pub(crate) enum Unfrozen {
     Stores(ValueId),
     /// The loop changes this, which starts outside of the maximum's `let`.
     Outside(ValueId, ValueId),
-    /// This sum is not in registers, or CTAs share it.
+    /// This sum, or the maximum, is not f32 in registers, or CTAs share it.
     Held(ValueId, ValueId),
     /// CTAs of a cluster copy for one another.
     Cluster(ValueId),
@@ -105,7 +109,7 @@ impl Unfrozen {
                 format!("its loop changes `{}` too, which starts further out", name(other))
             }
             Unfrozen::Held(_, sum) => {
-                format!("`{}` is not in the registers of the threads of one CTA", name(sum))
+                format!("`{}` is not f32 in the registers of the threads of one CTA", name(sum))
             }
             Unfrozen::Cluster(_) => {
                 "CTAs of a cluster copy for one another, and one of them may compute its tile twice".into()
@@ -114,153 +118,6 @@ impl Unfrozen {
         };
         format!("`{own}` cannot stay as the first step leaves it: {why}")
     }
-}
-
-/// How a value depends on the frames: m at the start of the step, and the one that the step makes of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Depends {
-    /// x + c·frame, for both frames. x alone where c is 0.
-    Sum([i32; 2]),
-    /// x·2^(-n·frame), for both frames.
-    Scaled([i32; 2]),
-    /// 0, whatever the frame.
-    Zero,
-}
-use Depends::{Scaled, Sum, Zero};
-
-const FREE: Depends = Sum([0; 2]);
-
-impl Depends {
-    /// As a multiple of powers.
-    fn scale(self) -> Option<[i32; 2]> {
-        match self {
-            FREE => Some([0; 2]),
-            Scaled(n) => Some(n),
-            _ => None,
-        }
-    }
-
-    /// One that does not depend on the frame is a sum.
-    fn scaled(n: [i32; 2]) -> Depends {
-        if n == [0; 2] { FREE } else { Scaled(n) }
-    }
-
-    /// What both are; 0 is anything.
-    fn like(self, other: Depends) -> Option<Depends> {
-        match (self, other) {
-            (Zero, x) | (x, Zero) => Some(x),
-            (a, b) => (a == b).then_some(a),
-        }
-    }
-}
-
-/// What is known of the values at a point of a loop.
-struct Known {
-    of: BTreeMap<ValueId, Depends>,
-    /// The maximum, and what a step makes of it.
-    frames: [ValueId; 2],
-    /// The exponential that powers are of.
-    power: Option<UnOp>,
-}
-
-impl Known {
-    fn of(&mut self, expr: &Expr) -> Option<Depends> {
-        Some(match expr {
-            Expr::Get(value) => self.of.get(value).copied().unwrap_or(FREE),
-            Expr::Const(x, _) if *x == 0.0 => Zero,
-            Expr::Un(UnOp::Neg, a) => match self.of(a)? {
-                Sum(c) => Sum(c.map(|c| -c)),
-                other => other,
-            },
-            Expr::Un(UnOp::Abs, a) => match self.of(a)? {
-                sum @ Sum(_) if sum != FREE => return None,
-                other => other,
-            },
-            Expr::Un(op @ (UnOp::Exp | UnOp::Exp2), a) => match self.of(a)? {
-                FREE | Zero => FREE,
-                Sum(c) if self.is_power(*op) => Scaled(c.map(|c| -c)),
-                _ => return None,
-            },
-            Expr::Un(UnOp::Log, a) => match self.of(a)? {
-                FREE | Zero => FREE,
-                Scaled(n) if self.is_power(UnOp::Exp) => Sum(n.map(|n| -n)),
-                _ => return None,
-            },
-            Expr::Bin(BinOp::Add, a, b) => match (self.of(a)?, self.of(b)?) {
-                (Sum(a), Sum(b)) => Sum([a[0] + b[0], a[1] + b[1]]),
-                (a, b) => a.like(b)?,
-            },
-            Expr::Bin(BinOp::Sub, a, b) => match (self.of(a)?, self.of(b)?) {
-                (Sum(a), Sum(b)) => Sum([a[0] - b[0], a[1] - b[1]]),
-                (Zero, Sum(b)) => Sum(b.map(|c| -c)),
-                (a, b) => a.like(b)?,
-            },
-            Expr::Bin(op @ (BinOp::Mul | BinOp::Div), a, b) => match (self.of(a)?, self.of(b)?) {
-                (Zero, b) => b.scale().map(|_| Zero)?,
-                (a, Zero) if *op == BinOp::Mul => a.scale().map(|_| Zero)?,
-                (a, b) => {
-                    let (a, b) = (a.scale()?, b.scale()?);
-                    let sign = if *op == BinOp::Mul { 1 } else { -1 };
-                    Depends::scaled([a[0] + sign * b[0], a[1] + sign * b[1]])
-                }
-            },
-            // Powers are positive.
-            Expr::Bin(BinOp::Max | BinOp::Min, a, b) => self.of(a)?.like(self.of(b)?)?,
-            Expr::Cmp(_, a, b) => self.of(a)?.like(self.of(b)?).map(|_| FREE)?,
-            Expr::Select(c, _, b) if self.never(c) => self.of(b)?,
-            Expr::Select(c, a, b) => {
-                (self.of(c)? == FREE).then_some(())?;
-                self.of(a)?.like(self.of(b)?)?
-            }
-            // 8 bits hold no infinity: what is too large for them would not be seen.
-            Expr::Cast(dtype, a) => match self.of(a)? {
-                FREE | Zero => FREE,
-                other if dtype.is_float() && *dtype != DType::F8 => other,
-                _ => return None,
-            },
-            other => {
-                let free = |v: &ValueId| self.of.get(v).is_none_or(|d| matches!(d, &FREE | Zero));
-                other.values().iter().all(free).then_some(FREE)?
-            }
-        })
-    }
-
-    /// Whether a condition says that a frame is infinite: it is seen to that it is not.
-    fn never(&self, condition: &Expr) -> bool {
-        match condition {
-            Expr::Cmp(CmpOp::Eq, a, b) if is_infinite(b) => {
-                matches!(&**a, Expr::Get(value) if self.frames.contains(value))
-            }
-            Expr::Bin(BinOp::And, a, b) => self.never(a) || self.never(b),
-            _ => false,
-        }
-    }
-
-    fn is_power(&mut self, op: UnOp) -> bool {
-        *self.power.get_or_insert(op) == op
-    }
-}
-
-impl Frozen {
-    /// As a line of the plan.
-    pub fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
-        let names = |values: &[ValueId]| {
-            let names: Vec<&str> = values.iter().map(|v| &*nest.value(*v).name).collect();
-            names.join(", ")
-        };
-        writeln!(
-            out,
-            "frozen {} in `{}`: without {}; again unless {} are finite",
-            names(&[self.value]),
-            nest.digit_name(self.digit),
-            names(&self.unused),
-            names(&self.sums)
-        )
-    }
-}
-
-fn is_infinite(expr: &Expr) -> bool {
-    matches!(expr, Expr::Const(x, _) if x.is_infinite())
 }
 
 /// What an expression is where that is finite.
@@ -299,18 +156,118 @@ impl Nest {
         });
         found
     }
+}
 
-    /// The maximum that stays among the values of a `let`, if one does.
-    pub(crate) fn frozen_of(&self, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Option<Frozen> {
-        let value = values.iter().find(|v| self.frozen.contains(v))?;
-        Frozen::of(self, values, first, rest, *value).ok()
+/// The leaves of a step. Where limits say that a row has no points in it, all that it would change stays as it is.
+struct Step<'n> {
+    leaves: Vec<&'n Stmt>,
+    /// What limits say, where each change of what is carried depends on it.
+    guard: Option<&'n Expr>,
+}
+
+impl<'n> Step<'n> {
+    fn of(nest: &Nest, digit: Digit, leaves: Vec<&'n Stmt>) -> Step<'n> {
+        let sets = || leaves.iter().filter(|leaf| matches!(leaf, Stmt::Set { .. }));
+        let guard = |leaf: &&'n Stmt| match *leaf {
+            Stmt::Set { value, expr: Expr::Select(guard, _, old) } if **old == Expr::Get(*value) => {
+                Some(&**guard)
+            }
+            _ => None,
+        };
+        // Nobody writes ends of tiles: they are in what limits mean, which masks all else of such a row, too.
+        let by_limits = |guard: &&Expr| {
+            let mut ends = false;
+            guard.visit(&mut |e| ends |= matches!(e, Expr::Edge(axis, _) if *axis == digit.axis));
+            ends && nest.limits.contains_key(&digit.axis)
+        };
+        let first = sets().next().and_then(guard).filter(by_limits);
+        let guard = first.filter(|first| sets().all(|leaf| guard(leaf) == Some(first)));
+        Step { leaves, guard }
+    }
+
+    /// What a leaf writes where the row has points.
+    fn written(&self, leaf: &'n Stmt) -> (Target, &'n Expr) {
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        match (leaf, expr) {
+            (Stmt::Set { .. }, Expr::Select(guard, new, _)) if self.guard == Some(&**guard) => (target, new),
+            _ => (target, expr),
+        }
+    }
+
+    /// What a step makes of a maximum: a value that is the greater of it and something.
+    fn next(&self, value: ValueId) -> Option<ValueId> {
+        let of = |target: ValueId| {
+            let all = self.leaves.iter().map(|leaf| (*leaf, self.written(leaf)));
+            let mut found = all.filter(move |(_, (t, _))| *t == Target::Value(target));
+            found.next().filter(|_| found.next().is_none())
+        };
+        let (_, (_, Expr::Get(next))) = of(value)? else { return None };
+        let (Stmt::Def { expr: Expr::Bin(BinOp::Max, a, b), .. }, _) = of(*next)? else { return None };
+        [a, b].into_iter().any(|of| **of == Expr::Get(value)).then_some(*next)
+    }
+
+    /// What is known of the sums, each the same after a step as before it; otherwise what it is not known of.
+    fn sums<'a>(&self, nest: &'a Nest, frames: [ValueId; 2], sums: &[ValueId]) -> Result<Known<'a>, Target> {
+        /// The powers that a sum may be scaled by: those of the weights, none, those of their squares.
+        const TRIED: [i32; 3] = [1, 0, 2];
+        let mut scales: BTreeMap<ValueId, i32> = sums.iter().map(|sum| (*sum, TRIED[0])).collect();
+        // One sum may be added to another.
+        for sum in sums.iter().chain(sums) {
+            let fits = TRIED.into_iter().find(|scale| {
+                scales.insert(*sum, *scale);
+                kept(&self.taken(nest, frames, &scales).0, *sum, *scale)
+            });
+            scales.insert(*sum, fits.unwrap_or(TRIED[0]));
+        }
+        let (after, wrong) = self.taken(nest, frames, &scales);
+        let lost =
+            || sums.iter().find(|sum| !kept(&after, **sum, scales[*sum])).map(|sum| Target::Value(*sum));
+        match wrong.or_else(lost) {
+            Some(target) => Err(target),
+            None => Ok(Known { of: before(frames[0], &scales), ..after }),
+        }
+    }
+
+    /// What is known behind a step, of sums that are scaled so; the first leaf that nothing is known of.
+    fn taken<'a>(
+        &self,
+        nest: &'a Nest,
+        frames: [ValueId; 2],
+        scales: &BTreeMap<ValueId, i32>,
+    ) -> (Known<'a>, Option<Target>) {
+        let mut known = Known { nest, at: At::Loop, of: before(frames[0], scales), frames, power: None };
+        let mut wrong = None;
+        for leaf in &self.leaves {
+            let (target, expr) = self.written(leaf);
+            let guarded = self.guard.filter(|_| matches!(leaf, Stmt::Set { .. }));
+            let mut right = guarded.is_none_or(|guard| known.of(guard).is_some_and(Depends::is_free));
+            match expr {
+                // The other operand of the maximum does not depend on it.
+                Expr::Bin(BinOp::Max, a, b) if target == Target::Value(frames[1]) => {
+                    let other = if **a == Expr::Get(frames[0]) { b } else { a };
+                    right &= known.of(other).is_some_and(Depends::is_free);
+                    known.of.insert(frames[1], Some(Sum([0, 1])));
+                }
+                _ => right &= known.leaf(leaf, (target, expr)).is_some(),
+            }
+            wrong = wrong.or((!right).then_some(target));
+        }
+        (known, wrong)
     }
 }
 
-/// A leaf as the analysis sees it: a guard that all changes of a step have in common is left out.
-fn unguarded(stmt: &Stmt) -> Option<(&Expr, &Expr)> {
-    let Stmt::Set { value, expr: Expr::Select(guard, new, old) } = stmt else { return None };
-    (**old == Expr::Get(*value)).then_some((&**guard, &**new))
+/// What is known before a step.
+fn before(value: ValueId, scales: &BTreeMap<ValueId, i32>) -> BTreeMap<ValueId, Option<Depends>> {
+    let sums = scales.iter().map(|(sum, n)| (*sum, Some(Depends::scaled([*n, 0]))));
+    sums.chain([(value, Some(Sum([1, 0])))]).collect()
+}
+
+/// Whether a sum is scaled by the new maximum after a step as by the old one before it.
+fn kept(after: &Known<'_>, sum: ValueId, scale: i32) -> bool {
+    after
+        .of
+        .get(&sum)
+        .is_some_and(|of| *of == Some(Depends::scaled([0, scale])) || *of == Some(Depends::Zero))
 }
 
 impl Frozen {
@@ -345,45 +302,38 @@ impl Frozen {
                 _ => {}
             }
         }
-        let guards: Vec<_> = steps.iter().filter_map(|leaf| Some(unguarded(leaf)?.0)).collect();
-        let sets = steps.iter().filter(|leaf| matches!(leaf, Stmt::Set { .. })).count();
-        let guarded = guards.len() == sets && guards.iter().all(|guard| *guard == guards[0]);
-        let written = |leaf: &'_ Stmt| -> Option<(Target, Expr)> {
-            let (target, expr) = leaf.leaf()?;
-            let new = unguarded(leaf).filter(|_| guarded).map(|(_, new)| new);
-            Some((target, new.unwrap_or(expr).clone()))
-        };
-        let next = next(&steps, value, &written).ok_or(Unfrozen::NoMaximum(value))?;
+        let step = Step::of(nest, *digit, steps);
+        let next = step.next(value).ok_or(Unfrozen::NoMaximum(value))?;
         let sums: Vec<ValueId> = values.iter().copied().filter(|v| *v != value).collect();
-        let (scales, power) = scales(&steps, (value, next), &sums, &written)
-            .map_err(|target| Unfrozen::Depends(value, target))?;
-        let scaled: Vec<ValueId> =
-            sums.iter().zip(&scales).filter(|(_, n)| **n != 0).map(|(v, _)| *v).collect();
-        for sum in &scaled {
+        let known =
+            step.sums(nest, [value, next], &sums).map_err(|target| Unfrozen::Depends(value, target))?;
+        let is_scaled = |v: &&ValueId| known.of.get(v).is_some_and(|of| matches!(of, Some(Scaled(_))));
+        let scaled: Vec<ValueId> = sums.iter().filter(is_scaled).copied().collect();
+        for sum in scaled.iter().chain([&value]) {
             let of = nest.value(*sum);
             let starts = of.init.or(of.reduction.map(|op| f64::from(op.neutral())));
-            if starts != Some(0.0) {
+            if *sum != value && starts != Some(0.0) {
                 return Err(Unfrozen::Start(value, *sum));
             }
-            if of.placement != Placement::Register || nest.across.contains_key(sum) {
+            if of.dtype != DType::F32 || of.placement != Placement::Register || nest.across.contains_key(sum)
+            {
                 return Err(Unfrozen::Held(value, *sum));
             }
         }
-        let of = sums.iter().zip(&scales).map(|(v, n)| (*v, Depends::scaled([*n, 0])));
-        let of = of.chain([(value, Sum([1, 0]))]).collect();
-        let mut known = Known { of, frames: [value, next], power };
+        let mut known = Known { at: At::Behind, ..known };
         let mut escaped = None;
         leaves(rest, &mut |_, leaf| {
-            let (target, expr) = leaf.leaf().expect("a leaf");
-            let depends = known.leaf(leaf, target, expr);
-            let stored = matches!(target, Target::Access(_));
-            if depends.is_none() || stored && !matches!(depends, Some(FREE | Zero)) {
-                escaped = escaped.or(Some(target));
+            let written = leaf.leaf().expect("a leaf");
+            let depends = known.leaf(leaf, written);
+            let stored = matches!(written.0, Target::Access(_));
+            if depends.is_none_or(|depends| stored && !depends.is_free()) {
+                escaped = escaped.or(Some(written.0));
             }
         });
         if let Some(target) = escaped {
             return Err(Unfrozen::Depends(value, target));
         }
+        let steps = step.leaves;
         let alike = |leaf: &&Stmt| match leaf {
             Stmt::Def { value: v, expr } if finite(expr) == Some(&Expr::Get(next)) => Some(*v),
             _ => None,
@@ -395,91 +345,6 @@ impl Frozen {
         let produced = first.any(&|s| matches!(s, Stmt::For { digit, .. } if nest.produced.contains(digit)));
         Ok(Frozen { digit: *digit, value, next, ones, unused, sums: scaled, produced })
     }
-}
-
-impl Known {
-    /// What a leaf leaves in what it writes; what it stores.
-    fn leaf(&mut self, leaf: &Stmt, target: Target, expr: &Expr) -> Option<Depends> {
-        let depends = self.of(expr)?;
-        let Target::Value(v) = target else { return Some(depends) };
-        let depends = match leaf {
-            Stmt::Red { op, .. } => {
-                let before = self.of.get(&v).copied().unwrap_or(Zero);
-                let combines = matches!(op, RedOp::Add | RedOp::Max | RedOp::Min);
-                if !combines && !matches!(depends, FREE | Zero) {
-                    return None;
-                }
-                // Sums of what one frame adds to each term are no multiples of it.
-                if *op == RedOp::Add && matches!(depends, Sum(c) if c != [0; 2]) {
-                    return None;
-                }
-                before.like(depends)?
-            }
-            _ => depends,
-        };
-        self.of.insert(v, depends);
-        Some(depends)
-    }
-}
-
-/// What a step makes of the maximum: a value that is the greater of it and something.
-fn next(
-    steps: &[&Stmt],
-    value: ValueId,
-    written: &dyn Fn(&Stmt) -> Option<(Target, Expr)>,
-) -> Option<ValueId> {
-    let mut set = steps.iter().filter_map(|leaf| written(leaf)).filter(|(t, _)| *t == Target::Value(value));
-    let (Some((_, Expr::Get(next))), None) = (set.next(), set.next()) else { return None };
-    let mut defined = steps.iter().filter(|leaf| leaf.leaf().is_some_and(|(t, _)| t == Target::Value(next)));
-    let (Some(Stmt::Def { expr: Expr::Bin(BinOp::Max, a, b), .. }), None) = (defined.next(), defined.next())
-    else {
-        return None;
-    };
-    [a, b].into_iter().any(|of| **of == Expr::Get(value)).then_some(next)
-}
-
-/// The powers of the frame that sums are multiples of, each the same after a step as before it; and of what.
-fn scales(
-    steps: &[&Stmt],
-    (value, next): (ValueId, ValueId),
-    sums: &[ValueId],
-    written: &dyn Fn(&Stmt) -> Option<(Target, Expr)>,
-) -> Result<(Vec<i32>, Option<UnOp>), Target> {
-    /// Powers that are tried: of a sum, none, the weight itself and its square.
-    const TRIED: i32 = 3;
-    let mut why = Target::Value(value);
-    let tries = (TRIED as usize).checked_pow(sums.len() as u32).unwrap_or(0);
-    // Those with the weight itself first.
-    for guess in 0..tries {
-        let digit = |n: usize| (guess / (TRIED as usize).pow(n as u32)) as i32 % TRIED;
-        let scales: Vec<i32> = (0..sums.len()).map(|n| (digit(n) + 1) % TRIED).collect();
-        let of = sums.iter().zip(&scales).map(|(v, n)| (*v, Depends::scaled([*n, 0])));
-        let mut known =
-            Known { of: of.chain([(value, Sum([1, 0]))]).collect(), frames: [value, next], power: None };
-        let wrong = steps.iter().find_map(|leaf| {
-            let (target, expr) = written(leaf)?;
-            if target == Target::Value(next) {
-                // The other operand of the maximum does not depend on the frame.
-                let Expr::Bin(_, a, b) = &expr else { return Some(target) };
-                let other = if **a == Expr::Get(value) { b } else { a };
-                let free = matches!(known.of(other), Some(FREE | Zero));
-                known.of.insert(next, Sum([0, 1]));
-                return (!free).then_some(target);
-            }
-            known.leaf(leaf, target, &expr).is_none().then_some(target)
-        });
-        let kept = sums.iter().zip(&scales).find(|(v, n)| {
-            known.of.get(v).is_some_and(|after| !matches!(after, Zero) && *after != Depends::scaled([0, **n]))
-        });
-        match (wrong, kept) {
-            (None, None) => return Ok((scales, known.power)),
-            (wrong, kept) if guess == 0 => {
-                why = wrong.or(kept.map(|(v, _)| Target::Value(*v))).unwrap_or(why);
-            }
-            _ => {}
-        }
-    }
-    Err(why)
 }
 
 /// What is a power of the difference of both frames.

@@ -146,24 +146,14 @@ impl Unskewed {
     }
 }
 
-/// The statements of a sequence of `let`s.
-pub(crate) fn statements(stmt: &Stmt) -> Vec<&Stmt> {
+/// The statements of a sequence of `let`s, each with the values of its `let`.
+fn statements(stmt: &Stmt) -> Vec<(&[ValueId], &Stmt)> {
     let (mut found, mut rest) = (Vec::new(), stmt);
-    while let Stmt::Let { first, rest: behind, .. } = rest {
-        found.push(&**first);
+    while let Stmt::Let { values, first, rest: behind } = rest {
+        found.push((&values[..], &**first));
         rest = behind;
     }
-    found.push(rest);
-    found
-}
-
-/// The values of each of a sequence of `let`s.
-fn in_sequence(stmt: &Stmt) -> Vec<&[ValueId]> {
-    let (mut found, mut rest) = (Vec::new(), stmt);
-    while let Stmt::Let { values, rest: behind, .. } = rest {
-        found.push(&values[..]);
-        rest = behind;
-    }
+    found.push((&[], rest));
     found
 }
 
@@ -286,8 +276,8 @@ impl Skew {
         if nest.value(value).placement == Placement::Shared {
             return Err(Unskewed::Shared(value));
         }
-        let sequence = in_sequence(rest);
-        let rest: Vec<Uses> = statements(rest).into_iter().map(|stmt| Uses::of(nest, copies, stmt)).collect();
+        let sequence = statements(rest);
+        let rest: Vec<Uses> = sequence.iter().map(|(_, stmt)| Uses::of(nest, copies, stmt)).collect();
         let issues = rest.iter().position(|uses| uses.multiplies);
         let issues = issues.filter(|n| rest[*n].products).ok_or(Unskewed::Alone(value, digit))?;
         if let Some(digit) = own.runs.or(rest[issues].runs) {
@@ -329,7 +319,7 @@ impl Skew {
         // What starts outside goes on to the next step. What a statement has for itself alone has ended with it.
         let own = body.bound_values();
         let read = |v: &ValueId| after.iter().any(|uses| uses.read.contains(v));
-        let in_scope = |v: &ValueId| sequence.iter().take(waits).any(|values| values.contains(v));
+        let in_scope = |v: &ValueId| sequence.iter().take(waits).any(|(values, _)| values.contains(v));
         let needed = |v: &ValueId| in_scope(v) && read(v) || !own.contains(v);
         let computed: BTreeSet<ValueId> = written.filter(needed).collect();
         let computed = computed.into_iter().collect();

@@ -1,7 +1,7 @@
 //! The parts of a plan, each worked out when it is first asked for, and once.
 //!
 //! ```text
-//! dimensions → units → roles            units, tiles, places → sums
+//! dimensions → units, maxima → roles    units, tiles, places → sums
 //! boxes, tiles → products               units, places, sums, boxes, channels, stores → shared memory
 //! ```
 //! Each part has the reasons why something of it is not possible. What follows from that is left out of the parts behind it, the
@@ -13,6 +13,7 @@ use super::{
     channels::Channels,
     fragments::{Fragments, Unheld},
     limits::Limited,
+    maxima::Maxima,
     places::{Places, Unplaced},
     products::{Products, Unmultiplied},
     readers::{Misread, Readers},
@@ -37,6 +38,7 @@ pub(crate) struct Parts<'n> {
     roles: OnceCell<Roles>,
     limits: OnceCell<Limited>,
     boxes: OnceCell<Boxes>,
+    maxima: OnceCell<Maxima>,
     channels: OnceCell<Channels>,
     places: OnceCell<Places>,
     fragments: OnceCell<Fragments>,
@@ -58,6 +60,8 @@ pub(crate) struct Using<'p> {
     pub units: Option<&'p Units>,
     /// What copies in it take of their tensors.
     pub boxes: &'p Boxes,
+    /// Running maxima that stay as they are.
+    pub maxima: &'p Maxima,
     /// How copies come together.
     pub channels: &'p Channels,
     /// Where values live.
@@ -138,6 +142,7 @@ impl<'n> Parts<'n> {
             roles: OnceCell::new(),
             limits: OnceCell::new(),
             boxes: OnceCell::new(),
+            maxima: OnceCell::new(),
             channels: OnceCell::new(),
             places: OnceCell::new(),
             fragments: OnceCell::new(),
@@ -172,12 +177,17 @@ impl<'n> Parts<'n> {
 
     /// The threads of a CTA by what they do.
     pub fn roles(&self) -> &Roles {
-        self.roles.get_or_init(|| Roles::of(self.nest, self.threads(), self.target.threads()))
+        self.roles.get_or_init(|| Roles::of(self.nest, self.maxima(), self.threads(), self.target.threads()))
     }
 
     /// What loops over axes with limits leave out.
     pub fn limits(&self) -> &Limited {
         self.limits.get_or_init(|| Limited::of(self.nest))
+    }
+
+    /// Running maxima that stay as the first step leaves them.
+    pub fn maxima(&self) -> &Maxima {
+        self.maxima.get_or_init(|| Maxima::of(self.nest))
     }
 
     /// What copies in shared memory take of their tensors.
@@ -226,11 +236,6 @@ impl<'n> Parts<'n> {
         self.stores.get_or_init(|| Stores::of(self.nest))
     }
 
-    /// The nest.
-    pub fn nest(&self) -> &'n Nest {
-        self.nest
-    }
-
     /// What shared memory is used for.
     pub fn using(&self) -> Using<'_> {
         Using {
@@ -238,6 +243,7 @@ impl<'n> Parts<'n> {
             threads: self.threads(),
             units: self.units().ok(),
             boxes: self.boxes(),
+            maxima: self.maxima(),
             channels: self.channels(),
             places: self.places(),
             sums: self.sums(),

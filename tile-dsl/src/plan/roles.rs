@@ -1,5 +1,6 @@
 //! The roles of a CTA: which of its threads compute, for which of its tiles, and which copy.
 
+use super::maxima::Maxima;
 use crate::{
     machine::{Space, Unit, Via},
     nest::{CopyId, Digit, Frame, LoopKind, Nest, Stmt, ValueId, WARP, WARPGROUP, chain, leaves, loops},
@@ -188,15 +189,15 @@ fn behind_a_split(nest: &Nest) -> Option<Unproduced> {
 
 impl Producing {
     /// The loops of a statement that copies which a producer makes are in.
-    fn of(nest: &Nest, stmt: &Stmt) -> Result<Vec<Producing>, Unproduced> {
+    fn of(nest: &Nest, maxima: &Maxima, stmt: &Stmt) -> Result<Vec<Producing>, Unproduced> {
         Ok(match stmt {
             Stmt::For { digit, at: LoopKind::Pipe(stages), body } if nest.produced.contains(digit) => {
                 let (copies, body) = chain(body);
-                let inside = Producing::of(nest, body)?;
+                let inside = Producing::of(nest, maxima, body)?;
                 vec![Producing::Ring { digit: *digit, stages: *stages, copies, body: body.clone(), inside }]
             }
             Stmt::For { digit, at, body } => {
-                let inside = Producing::of(nest, body)?;
+                let inside = Producing::of(nest, maxima, body)?;
                 match at {
                     _ if inside.is_empty() => Vec::new(),
                     LoopKind::Unit(unit, _) if *unit != Unit::Block => {
@@ -206,16 +207,16 @@ impl Producing {
                 }
             }
             Stmt::Let { values, first, rest } => {
-                let mut loops = Producing::of(nest, first)?;
-                if let Some(frozen) = nest.frozen_of(values, first, rest)
+                let mut loops = Producing::of(nest, maxima, first)?;
+                if let Some(frozen) = maxima.of_let(values)
                     && !loops.is_empty()
                 {
                     loops = vec![Producing::Again { value: frozen.value, inside: loops }];
                 }
-                loops.extend(Producing::of(nest, rest)?);
+                loops.extend(Producing::of(nest, maxima, rest)?);
                 loops
             }
-            Stmt::Stage { body, .. } => Producing::of(nest, body)?,
+            Stmt::Stage { body, .. } => Producing::of(nest, maxima, body)?,
             Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {
                 Vec::new()
             }
@@ -256,7 +257,7 @@ pub(crate) struct Roles {
 
 impl Roles {
     /// Those of a nest, so many threads of which compute a tile, in CTAs of at most `most` threads.
-    pub fn of(nest: &Nest, each: u64, most: u32) -> Roles {
+    pub fn of(nest: &Nest, maxima: &Maxima, each: u64, most: u32) -> Roles {
         let mut unproduced = Unproduced::all(nest, each, most);
         let computing = u32::try_from(each).unwrap_or(u32::MAX);
         let (producing, groups) = (nest.producing(), nest.groups());
@@ -272,7 +273,7 @@ impl Roles {
             })
             .collect();
         if apart {
-            let loops = Producing::of(nest, &nest.body);
+            let loops = Producing::of(nest, maxima, &nest.body);
             unproduced.extend(loops.as_ref().err());
             let (first, loops) = (first(groups), loops.unwrap_or_default());
             let threads = first..first.saturating_add(producing);
