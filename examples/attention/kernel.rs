@@ -121,8 +121,9 @@ schedule! {
     }
     /// The first tile of keys says how large weights are; where later ones are much larger, the tile of queries is computed again.
     pub wgmma_frozen = wgmma_skewed { freeze(m); }
-    /// A CTA takes tile after tile: keys of the next one are copied while the last one ends.
+    /// A CTA takes tile after tile: what the next one reads is copied while the last one ends.
     pub wgmma_persistent = wgmma_skewed {
+        produce(i: warpgroup, stages(2));
         persistent(1);
     }
     /// Heads of up to 64.

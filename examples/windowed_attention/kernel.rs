@@ -53,7 +53,12 @@ schedule! {
     pub wgmma on sm_90a for windowed<f16 | bf16> = attention::wgmma_narrow { order(reversed); }
     /// Heads of up to 128.
     pub wgmma_wide on sm_90a for windowed<f16 | bf16> = attention::wgmma_skewed { order(reversed); }
+    /// A CTA takes tile after tile, a long one and a short one in turn where the window is the sequence.
+    pub wgmma_rounds on sm_90a for windowed<f16 | bf16> = attention::wgmma_persistent {
+        persistent(1, serpentine);
+        order(reversed);
+    }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma, mma_wide, wgmma, wgmma_wide];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma, mma_wide, wgmma, wgmma_wide, wgmma_rounds];

@@ -39,6 +39,7 @@ mod split_k;
 #[path = "../support/mod.rs"]
 mod support;
 mod tf32;
+mod tiles;
 mod tuples;
 mod twice;
 mod values;

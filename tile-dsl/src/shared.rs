@@ -317,13 +317,20 @@ impl<'p> Finder<'p> {
             Stmt::Stage { .. } => {
                 let (copies, inner) = chain(stmt);
                 let begin = self.clock.tick();
-                let buffers: Vec<_> =
-                    copies.iter().filter_map(|c| Some((self.copy(*c, 1)?, life::Read::Copy(*c)))).collect();
+                let channels = self.plan.channels.get(None, &copies, inner);
+                let depth = |copy: &CopyId| {
+                    channels.iter().find(|c| c.copies.contains(copy)).map_or(1, |channel| channel.stages)
+                };
+                let buffers: Vec<_> = copies
+                    .iter()
+                    .filter_map(|c| Some((self.copy(*c, depth(c))?, life::Read::Copy(*c))))
+                    .collect();
                 if !buffers.is_empty() {
                     self.clock.barrier();
                 }
-                for channel in self.plan.channels.get(None, &copies, inner) {
+                for channel in channels {
                     self.full(channel);
+                    self.empty(channel);
                 }
                 let reads: Vec<_> = buffers.iter().map(|(_, read)| self.clock.watch(*read)).collect();
                 self.stmt(inner);

@@ -156,11 +156,13 @@ schedule! {
         drop(freeze(m));
         order(reversed);
     }
-    /// Heads of up to 64.
-    pub causal_wgmma_narrow = causal_wgmma {
-        fits(D <= 64);
-        tensor_core(acc: wgmma(64, 64));
+    /// For many tiles: a CTA takes a long one and a short one in turn, and what the next one reads is copied while the last one ends.
+    pub causal_wgmma_rounds = causal_wgmma {
+        produce(i: warpgroup, stages(2));
+        persistent(1, serpentine);
     }
+    /// Heads of up to 64.
+    pub causal_wgmma_narrow on sm_90a for causal_attention<f16 | bf16> = wgmma_narrow { order(reversed); }
 }
 
 /// All schedules.
@@ -174,5 +176,6 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     causal_narrow,
     causal_mma,
     causal_wgmma,
+    causal_wgmma_rounds,
     causal_wgmma_narrow
 ];

@@ -8,7 +8,7 @@ use super::prelude::*;
 use crate::{
     engine::{families::assume::refuse, names},
     machine::Unit,
-    nest::{Digit, Frame, Stmt, Target, ValueId, leaves},
+    nest::{Digit, Frame, Stmt, Target, ValueId, leaves, loops},
 };
 use std::collections::BTreeSet;
 
@@ -43,8 +43,11 @@ fn alternate(nest: &Nest, name: &str) -> Result<(Nest, Proof), Failure> {
     let digit = names::existing(nest, name, names::Bare::Tile)?;
     if !nest.produced.contains(&digit) {
         let text = format!("`{name}` has no producer: its copies are made in the order of its steps");
-        let produce =
-            DirectiveKind::Produce(directive::Produce { digit: name.to_string(), unit: Unit::Warp });
+        let produce = DirectiveKind::Produce(directive::Produce {
+            digit: name.to_string(),
+            unit: Unit::Warp,
+            stages: None,
+        });
         return Err(refuse(text).edit(Edit::put([produce])).edit(Edit::remove()));
     }
     let mut nest = nest.clone();
@@ -66,8 +69,12 @@ fn backwards(context: &Context<'_>, digit: Digit) -> Option<Diagnostic> {
     let at = |text: String| context.at(by, SpanId::NONE, text);
     if nest.persistent.is_none() {
         let text = format!("`{name}` runs backwards for every second tile, and a CTA has one tile");
-        let persistent = Edit::put([directive::Persistent { ctas: 1 }]);
+        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false }]);
         return Some(at(text).edits([persistent, Edit::remove()]));
+    }
+    if loops(&nest.body).into_iter().any(|(d, at)| d == digit && nest.is_produced_tile(d, at)) {
+        let text = format!("`{name}` is a loop over tiles that CTAs have: which come first `order` says");
+        return Some(at(text).edits([Edit::remove()]));
     }
     let value = nest.value(carried_by(nest, digit)?);
     let text =

@@ -42,8 +42,11 @@ fn arrive(nest: &Nest, name: &str, unit: Unit) -> Result<(Nest, Proof), Failure>
         let text = format!(
             "`{name}` has no producer that waits for a free stage: the threads that fill a stage have read it themselves"
         );
-        let produce =
-            DirectiveKind::Produce(directive::Produce { digit: name.to_string(), unit: Unit::Warp });
+        let produce = DirectiveKind::Produce(directive::Produce {
+            digit: name.to_string(),
+            unit: Unit::Warp,
+            stages: None,
+        });
         return Err(refuse(text).edit(Edit::put([produce])).edit(Edit::remove()));
     }
     let mut nest = nest.clone();

@@ -91,6 +91,14 @@ fn apply(nest: &Nest, axis: &str, ctas: u32) -> Result<(Nest, Proof), Failure> {
     let digit = split.names[&rank];
     let (mut bound, more) = bind::bind_digit(&split, &rank, digit, Unit::Block, UnitDim::X)?;
     bound.cluster = Some(digit);
+    // What was said of a CTA's tile holds of the same tile.
+    let tile = nest.names.get(&whole).copied();
+    if tile.is_some_and(|tile| bound.produced.remove(&tile)) {
+        bound.produced.insert(digit);
+    }
+    if let Some(stages) = tile.and_then(|tile| bound.tiles_ahead.remove(&tile)) {
+        bound.tiles_ahead.insert(digit, stages);
+    }
     proof.facts.extend(more.facts);
     Ok((bound, proof))
 }
@@ -106,7 +114,7 @@ fn shared(context: &Context<'_>) -> Option<Diagnostic> {
         let pipes = loops(&nest.body).into_iter().filter(|(_, kind)| matches!(kind, LoopKind::Pipe(_)));
         let produce = pipes.map(|(d, _)| {
             let (digit, unit) = (nest.digit_name(d), crate::machine::Unit::Warp);
-            Edit::put([directive::Produce { digit, unit }])
+            Edit::put([directive::Produce { digit, unit, stages: None }])
         });
         let text = "the CTAs of a cluster share what their producers copy: there is no producer";
         return Some(at(text.into()).edits(produce).edits([Edit::remove()]));

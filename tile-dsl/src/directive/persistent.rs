@@ -1,5 +1,11 @@
 //! `persistent`: so many CTAs an SM take tile after tile.
 //!
+//! ```text
+//! persistent(1)                tile t, t + n, t + 2n, ..             of n CTAs the one of number t
+//! persistent(1, serpentine)    tile t, 2n - 1 - t, t + 2n, ..        every second round is taken backwards
+//! ```
+//! Where later tiles take longer, as the rows of a triangle do, a CTA that has a long tile in one round has a short one in the next.
+//!
 //! It rewrites no statement. Condition: 1 to 32. That no CTAs share a reduction, the complete schedule shows.
 //! Cost: a loop over tiles; the last round may be shorter.
 //! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
@@ -10,14 +16,16 @@ use crate::{engine::families::assume::refuse, nest::Across};
 directive! {
     /// `persistent(1)`: so many CTAs an SM take tile after tile.
     "persistent(1)" in Launch, 0:
-    Persistent { ctas: u32 } => |s| s.number(ctas)
+    Persistent { ctas: u32, serpentine: bool } => |s| {
+        s.number(ctas).options(&mut [Extra::flag("serpentine", serpentine)])
+    }
 }
 
 impl Definition for Persistent {
     const CHECK: Option<Check> = Some((Shows::Persistent, check));
 
     fn apply(&self, nest: &Nest, _: SpanId) -> Applied {
-        persistent(nest, self.ctas)
+        persistent(nest, self)
     }
 }
 
@@ -25,17 +33,18 @@ impl Drawn for Persistent {
     const ORDERS: bool = true;
 
     fn candidates(_: Kind, _: &mut Generator<'_>, _: &Wish<'_>) -> Vec<DirectiveKind> {
-        vec![Persistent { ctas: 1 }.into()]
+        [false, true].map(|serpentine| Persistent { ctas: 1, serpentine }.into()).to_vec()
     }
 }
 
 /// `persistent(ctas)`.
-fn persistent(nest: &Nest, ctas: u32) -> Result<(Nest, Proof), Failure> {
+fn persistent(nest: &Nest, how: &directive::Persistent) -> Result<(Nest, Proof), Failure> {
+    let ctas = how.ctas;
     if !(1..=32).contains(&ctas) {
         return Err(refuse(format!("persistent({ctas}): an SM holds 1 to 32 CTAs"))
-            .edit(Edit::instead([directive::Persistent { ctas: 1 }])));
+            .edit(Edit::instead([directive::Persistent { ctas: 1, ..how.clone() }])));
     }
-    Ok((Nest { persistent: Some(ctas), ..nest.clone() }, Proof::default()))
+    Ok((Nest { persistent: Some(ctas), rounds_turn: how.serpentine, ..nest.clone() }, Proof::default()))
 }
 
 /// Tiles that follow one another are whole.

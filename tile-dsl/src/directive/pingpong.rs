@@ -63,7 +63,7 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
     let without = || Edit::remove();
     if nest.persistent.is_none() {
         let text = format!("{groups} groups take tiles in turn, and a CTA has one tile");
-        let persistent = Edit::put([directive::Persistent { ctas: 1 }]);
+        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false }]);
         return Some(at(text).edits([persistent, without()]));
     }
     let pipes: Vec<Digit> = loops(&nest.body)
@@ -72,11 +72,24 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
         .map(|(digit, _)| digit)
         .collect();
     if nest.producer.is_none() {
-        let produce = pipes
-            .iter()
-            .map(|d| Edit::put([directive::Produce { digit: nest.digit_name(*d), unit: Unit::Warp }]));
+        let produce = pipes.iter().map(|d| {
+            Edit::put([directive::Produce { digit: nest.digit_name(*d), unit: Unit::Warp, stages: None }])
+        });
         let text = "one group multiplies while another stores, so a producer has to copy for all groups: there is none";
         return Some(at(text.into()).edits(produce).edits([without()]));
+    }
+    if nest.rounds_turn {
+        let text = "a group leaves out the steps of the tiles that others have before its own: these follow one another in rounds that do not turn";
+        let ctas = nest.persistent.unwrap_or(1);
+        let straight = Edit::put([directive::Persistent { ctas, serpentine: false }]);
+        return Some(at(text.into()).edits([straight, without()]));
+    }
+    if let Some((tile, _)) = loops(&nest.body).into_iter().find(|(d, at)| nest.is_produced_tile(*d, *at)) {
+        let text = format!(
+            "a producer copies once a tile of `{}`, and for the steps of a pipeline: {ONE_TURN}",
+            nest.digit_name(tile)
+        );
+        return Some(at(text).edits([without()]));
     }
     let produced: Vec<Digit> = pipes.iter().copied().filter(|d| nest.produced.contains(d)).collect();
     if let [first, second, ..] = produced[..] {

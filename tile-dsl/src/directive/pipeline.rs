@@ -84,7 +84,7 @@ fn rule(a: Digit, stages: u32) -> Rule<'static> {
 }
 
 /// Stages of a ring. More never helped: what is on its way is far more than a step needs.
-const MOST_STAGES: u32 = 16;
+pub(crate) const MOST_STAGES: u32 = 16;
 
 /// `pipeline(name, stages)`.
 fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(Nest, Proof), Failure> {

@@ -1,5 +1,11 @@
-//! `produce`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
+//! `produce`: the copies of a pipelined loop, or of a tile, are made by a warp or a warpgroup of its own.
 //!
+//! ```text
+//! produce(k: warp)                  those of each step of `k`
+//! produce(i: warp)                  those that are made once a tile of `i`: where a CTA takes tile after tile, those of the next tile
+//!                                   are on their way while this one ends
+//! produce(i: warp, stages(2))       there is room for two tiles, so that they need not wait for the end of this one
+//! ```
 //! It rewrites no statement. Condition: one kind of producer makes all, as one thread makes the copies of all loops. That the copies come by tensor maps and the threads that
 //! compute are whole warps, the complete schedule shows.
 //! Cost: a warp or a warpgroup that computes nothing.
@@ -10,16 +16,21 @@ use crate::{
     diagnostic::list,
     engine::{families::assume::refuse, names},
     machine::Unit,
-    nest::Digit,
+    nest::{Digit, loops},
     plan::Unproduced,
 };
 use std::collections::BTreeSet;
 
+use super::pipeline::MOST_STAGES;
+
 directive! {
     /// `produce(k: warp)`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
     "produce(k: warpgroup)" in Launch, 0:
-    Produce { digit: DigitName, unit: Unit = Unit::Warp } => |s| {
-        s.tiles(digit).mark(":").one_of(unit, "producer", &[Unit::Warp, Unit::Warpgroup])
+    Produce { digit: DigitName, unit: Unit = Unit::Warp, stages: Option<u32> } => |s| {
+        s.tiles(digit)
+            .mark(":")
+            .one_of(unit, "producer", &[Unit::Warp, Unit::Warpgroup])
+            .options(&mut [Extra::number("stages(2)", stages)])
     }
 }
 
@@ -27,7 +38,7 @@ impl Definition for Produce {
     const CHECK: Option<Check> = Some((Shows::Producers, check));
 
     fn apply(&self, nest: &Nest, _: SpanId) -> Applied {
-        produce(nest, &self.digit, self.unit)
+        produce(nest, self)
     }
 }
 
@@ -54,16 +65,22 @@ impl Drawn for Produce {
         if !generator.produced().is_empty() {
             at = generator.digits(false).into_iter().map(|d| d.0).collect();
         }
-        at.into_iter().map(|digit| Produce { digit, unit }.into()).collect()
+        at.into_iter().map(|digit| Produce { digit, unit, stages: None }.into()).collect()
     }
 }
 
 /// `produce(digit: unit)`; whether its copies suit a producer, the complete schedule shows.
-fn produce(nest: &Nest, name: &str, unit: Unit) -> Result<(Nest, Proof), Failure> {
+fn produce(nest: &Nest, produce: &directive::Produce) -> Result<(Nest, Proof), Failure> {
+    let (name, unit) = (produce.digit.as_str(), produce.unit);
     let digit = names::existing(nest, name, names::Bare::Tile)?;
+    if let Some(stages) = produce.stages.filter(|stages| !(2..=MOST_STAGES).contains(stages)) {
+        let text = format!("stages({stages}): there is room for 2 to {MOST_STAGES} tiles");
+        let legal = directive::Produce { stages: Some(stages.clamp(2, MOST_STAGES)), ..produce.clone() };
+        return Err(refuse(text).edit(Edit::instead([legal])).edit(Edit::remove()));
+    }
     if let Some(other) = nest.producer.filter(|other| *other != unit) {
         let loops: Vec<String> = nest.produced.iter().map(|digit| nest.digit_name(*digit)).collect();
-        let alike = directive::Produce { digit: name.to_string(), unit: other };
+        let alike = directive::Produce { unit: other, ..produce.clone() };
         return Err(refuse(format!(
             "the copies of {} are made by a {other}: one thread makes the copies of all loops of a CTA, in their order",
             list(&loops)
@@ -74,12 +91,40 @@ fn produce(nest: &Nest, name: &str, unit: Unit) -> Result<(Nest, Proof), Failure
     let mut nest = nest.clone();
     nest.produced.insert(digit);
     nest.producer = Some(unit);
+    nest.tiles_ahead.extend(produce.stages.map(|stages| (digit, stages)));
     Ok((nest, Proof::default()))
 }
 
-/// What a producer copies comes by tensor maps, in a pipelined loop, and goes to whole warps.
+/// What a producer copies comes by tensor maps, in a pipelined loop or once a tile, and goes to whole warps.
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    context.plan.roles().unproduced.iter().filter_map(|why| unproduced(context, *why)).collect()
+    let unproduced = context.plan.roles().unproduced.iter().filter_map(|why| unproduced(context, *why));
+    unproduced.chain(context.nest.tiles_ahead.keys().filter_map(|digit| ahead(context, *digit))).collect()
+}
+
+/// Room for more than one tile is of use where a CTA takes more than one, and copies are made once a tile.
+fn ahead(context: &Context<'_>, digit: Digit) -> Option<Diagnostic> {
+    let (nest, name) = (context.nest, context.nest.digit_name(digit));
+    let by = context.last(|k| match k {
+        DirectiveKind::Produce(directive::Produce { digit: of, stages: Some(_), .. }) => {
+            context.is(of, digit)
+        }
+        _ => false,
+    });
+    let at = |text: String| context.at(by, SpanId::NONE, text);
+    let tile = loops(&nest.body).into_iter().any(|(d, at)| d == digit && nest.is_produced_tile(d, at));
+    let unit = nest.producer.unwrap_or(Unit::Warp);
+    let without = Edit::instead([directive::Produce { digit: name.clone(), unit, stages: None }]);
+    if !tile {
+        let text =
+            format!("`{name}` is no loop over tiles that CTAs have: `pipeline` says how many stages it has");
+        return Some(at(text).edits([without]));
+    }
+    if nest.persistent.is_none() {
+        let text = "there is room for more than one tile, and a CTA has one tile";
+        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false }]);
+        return Some(at(text.into()).edits([persistent, without]));
+    }
+    None
 }
 
 fn unproduced(context: &Context<'_>, why: Unproduced) -> Option<Diagnostic> {

@@ -68,7 +68,8 @@ fn refused(context: &Context<'_>, why: &Unskewed) -> Diagnostic {
     let diagnostic = context.at(by, value.span, why.text(nest));
     let first = match why {
         Unskewed::Unproduced(_, digit) => {
-            let produce = directive::Produce { digit: nest.digit_name(*digit), unit: Unit::Warpgroup };
+            let produce =
+                directive::Produce { digit: nest.digit_name(*digit), unit: Unit::Warpgroup, stages: None };
             Some(Edit::put([produce]))
         }
         Unskewed::RunTime(_, digit) => {

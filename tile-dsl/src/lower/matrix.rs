@@ -245,12 +245,16 @@ fn computed(
                 bound.value = Linear::constant(step as i64 * i64::from(bound.digit.stride));
             }
         }
-        let element = expr::value(cx, expr)?.expr();
         let end = beyond.then(|| guard::end_of(cx, digits[1].0.axis));
         let within: Vec<Within> = end.into_iter().collect();
-        elements.push(match guard::inside(cx, &within) {
-            None => element,
-            Some(inside) => {
+        let inside = guard::inside(cx, &within);
+        elements.push(match (inside, expr) {
+            (None, _) => expr::value(cx, expr)?.expr(),
+            (Some(inside), Expr::Cast(dtype, wide)) if cx.view.nest.dtype(wide).is_float() => {
+                expr::masked(cx, expr::Operand::Atom(inside), wide, *dtype)?.expr()
+            }
+            (Some(inside), _) => {
+                let element = expr::value(cx, expr)?.expr();
                 let zero = KExpr::Float(0.0, cx.view.nest.dtype(expr));
                 KExpr::Select(Box::new(inside.expr()), Box::new(element), Box::new(zero))
             }

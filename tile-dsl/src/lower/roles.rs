@@ -30,7 +30,7 @@ use crate::{
     kernel,
     nest::{Nest, TileSize},
     op::{BinOp, CmpOp},
-    plan::{Does, Producing, Role},
+    plan::{Does, Producer, Producing, Role},
 };
 
 /// The whole kernel.
@@ -93,7 +93,8 @@ fn tiles<'a>(
     }
     let (cta, ctas) = (cx.build.emit.op(Op::Cta, &[]), cx.build.emit.op(Op::Ctas, &[]));
     let others = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));
-    let start = cx.build.emit.add(cta, others);
+    let turns = cx.view.plan.tiles.rounds_turn;
+    let start = if turns { others } else { cx.build.emit.add(cta, others) };
     let step = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
     let total = match cx.view.given.grouped {
         true => cx.build.emit.op(Op::Tiles, &[]),
@@ -102,6 +103,11 @@ fn tiles<'a>(
     cx.build.emit.push();
     let var = cx.build.emit.var(DType::I32);
     let mut number = Atom::Var(var);
+    let mut exists = None;
+    if turns {
+        number = in_round(cx, number, [cta, ctas]);
+        exists = Some(cx.build.emit.cmp(CmpOp::Lt, number, total));
+    }
     if cx.view.given.grouped {
         // What the extents of another problem gave is of no use here.
         cx.build.pitches.clear();
@@ -112,13 +118,21 @@ fn tiles<'a>(
         cx.env.tile.grid = Grid::of(&cx.view.plan.tiles, &mut cx.build.emit, Some(number));
     }
     if !cx.view.nest.alternate.is_empty() {
-        let before = cx.build.emit.bin(BinOp::Sub, Atom::Var(var), cta);
+        let before = match turns {
+            true => Atom::Var(var),
+            false => cx.build.emit.bin(BinOp::Sub, Atom::Var(var), cta),
+        };
         let before = cx.build.emit.bin(BinOp::Div, before, ctas);
         let odd = cx.build.emit.bin(BinOp::Rem, before, Atom::i32(2));
         cx.env.tile.odd = Some(cx.build.emit.cmp(CmpOp::Eq, odd, Atom::i32(1)));
     }
     cx.build.sync.enter();
-    tile(cx, Some(number), body)?;
+    let before = cx.build.sync.clone();
+    control::only_if(cx, exists, |cx| tile(cx, Some(number), &body))?;
+    if turns {
+        cx.build.sync.or(before);
+        cx.build.emit.forget_loads(|_| true);
+    }
     if cx.build.sync.leave(false) {
         cx.build.emit_barrier();
     }
@@ -128,6 +142,22 @@ fn tiles<'a>(
     cx.build.emit.stmt(kernel::Stmt::For { var, start, end, step, body });
     cx.build.emit.forget_loads(|_| true);
     Ok(())
+}
+
+/// The tile of a CTA in a round that begins with this one: rounds are taken forwards and backwards in turn. The CTAs of a cluster keep
+/// their order.
+fn in_round(cx: &mut Cx<'_>, first: Atom, [cta, ctas]: [Atom; 2]) -> Atom {
+    let cluster = i64::from(cx.view.nest.cluster_ctas());
+    let rank = cx.build.emit.bin(BinOp::Rem, cta, Atom::i32(cluster));
+    let own = cx.build.emit.bin(BinOp::Sub, cta, rank);
+    let last = cx.build.emit.add(ctas, Atom::i32(-cluster));
+    let back = cx.build.emit.bin(BinOp::Sub, last, own);
+    let back = cx.build.emit.add(back, rank);
+    let round = cx.build.emit.bin(BinOp::Div, first, ctas);
+    let odd = cx.build.emit.bin(BinOp::Rem, round, Atom::i32(2));
+    let odd = cx.build.emit.cmp(CmpOp::Eq, odd, Atom::i32(1));
+    let own = cx.build.emit.op(Op::Select, &[odd, back, cta]);
+    cx.build.emit.add(first, own)
 }
 
 /// The tile of this number, or of this CTA's. Of two sizes, each has a program of its own.
@@ -186,6 +216,14 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
             let frozen = frozen.ok_or_else(|| LowerError::Malformed("a loop that runs twice".into()))?;
             freeze::quickly(cx, frozen, &|cx| produce(cx, inside))?;
             freeze::again(cx, &|cx| produce(cx, inside))
+        }
+        Producing::Tile { copies, body, inside } => {
+            let channels = cx.view.plan.channels.get(None, copies, body).iter();
+            for channel in channels.filter(|channel| matches!(channel.producer, Producer::Role(_))) {
+                let flow = ring::open(cx, channel, body)?;
+                mbarriers::fill_next(cx, &flow)?;
+            }
+            produce(cx, inside)
         }
         Producing::Ring { digit, stages, copies, body, inside } => {
             let channel = match ring::channels(cx, (*digit, *stages), copies, body)? {

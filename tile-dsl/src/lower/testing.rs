@@ -39,7 +39,16 @@ pub fn taken(
     };
     let (factors, bands) = (several().map(factor).collect(), Some(bands.map(AxisId)));
     let (whole, unsegmented) = (Vec::new(), Vec::new());
-    let tiles = Tiles { factors, order, bands, persistent: None, segment: None, whole, unsegmented };
+    let tiles = Tiles {
+        factors,
+        order,
+        bands,
+        persistent: None,
+        rounds_turn: false,
+        segment: None,
+        whole,
+        unsegmented,
+    };
     let own: Vec<Atom> = several().map(|n| Atom::i32(counts[n])).collect();
     let mut emit = Emit::new();
     let decoded = Decoded::of(&tiles, &mut emit, Atom::i32(cta), &own);

@@ -131,6 +131,8 @@ facts! {
     produced: BTreeSet<Digit>, line "produce";
     /// Which of the two.
     producer: Option<Unit>, line "producer";
+    /// Of loops over a CTA's tiles whose copies it makes, how many tiles there is room for where it is not one (`produce`).
+    tiles_ahead: BTreeMap<Digit, u32>, line "stages";
     /// Of produced loops, who says that a stage has been read where it is not a lane a warp (`arrive`).
     arrive: BTreeMap<Digit, Unit>, line "arrive";
     /// Produced loops that run backwards for every second tile of a CTA (`alternate`).
@@ -147,6 +149,8 @@ facts! {
     segment: Option<Segment>, line "segment";
     /// CTAs for each multiprocessor that take tile after tile (`persistent`).
     persistent: Option<u32>, line "persistent";
+    /// Whether these take every second round of tiles backwards (`persistent(1, serpentine)`).
+    rounds_turn: bool, line "rounds turn";
     /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
     pingpong: Option<u32>, line "pingpong";
     /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`, or `split_k` among them).

@@ -1,8 +1,8 @@
 //! Threads that do nothing but copy, and what the roles of a CTA are given.
 
 use super::{
-    Atom, CopyId, CopyLayout, CopyPart, Digit, Frame, Issue, Nest, Role, Steps, Stmt, ValueId, chain, leaves,
-    threads,
+    Atom, CopyId, CopyLayout, CopyPart, Digit, Frame, Issue, LoopKind, Nest, Role, Steps, Stmt, ValueId,
+    chain, leaves, threads,
 };
 use crate::machine::{Target, Unit};
 
@@ -37,6 +37,11 @@ impl Nest {
     pub fn shared_part(&self, copy: CopyId, layout: &CopyLayout) -> Option<CopyPart> {
         let size = u64::from(self.elem(self.copy(copy).tensor).bytes());
         if self.is_shared(copy) { layout.shared_out(self.copying_ctas(), size) } else { None }
+    }
+
+    /// Whether a loop is one over tiles that CTAs have, the copies of which a producer makes (`produce`).
+    pub fn is_produced_tile(&self, digit: Digit, at: LoopKind) -> bool {
+        matches!(at, LoopKind::Unit(Unit::Block, _)) && self.produced.contains(&digit)
     }
 
     /// The copy after which the mbarriers of a channel are called: one for all channels of a producer that have copies in common,

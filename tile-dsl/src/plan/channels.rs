@@ -132,8 +132,8 @@ impl Channel {
         }
         write!(out, ": {stages} {what}{s}, filled by {}", self.producer)?;
         match (self.digit, self.producer) {
-            (None, _) => {}
             (_, Producer::Role(_)) => write!(out, " as stages become free")?,
+            (None, _) => {}
             (_, _) => write!(out, " {} ahead", self.ahead())?,
         }
         let [aligned, general] = self.full.map(|full| self.signal(full));
@@ -209,6 +209,8 @@ fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
 struct Together {
     /// The loop, and how many of its steps are held at a time.
     pipeline: Option<(Digit, u32)>,
+    /// The loop over tiles that CTAs have, where a producer copies for it.
+    tile: Option<Digit>,
     copies: Vec<CopyId>,
 }
 
@@ -241,20 +243,26 @@ impl Channels {
     fn find(&mut self, nest: &Nest, stmt: &Stmt) {
         match stmt {
             Stmt::For { digit, at: LoopKind::Pipe(stages @ 2..), body } => {
-                self.add(nest, Some((*digit, *stages)), body);
+                self.add(nest, (Some((*digit, *stages)), None), body);
+                self.find(nest, chain(body).1);
+            }
+            Stmt::For { digit, at, body } if nest.is_produced_tile(*digit, *at) => {
+                if !chain(body).0.is_empty() {
+                    self.add(nest, (None, Some(*digit)), body);
+                }
                 self.find(nest, chain(body).1);
             }
             Stmt::Stage { .. } => {
-                self.add(nest, None, stmt);
+                self.add(nest, (None, None), stmt);
                 self.find(nest, chain(stmt).1);
             }
             other => other.parts().for_each(|part| self.find(nest, part)),
         }
     }
 
-    fn add(&mut self, nest: &Nest, pipeline: Option<(Digit, u32)>, stmt: &Stmt) {
+    fn add(&mut self, nest: &Nest, (pipeline, tile): (Option<(Digit, u32)>, Option<Digit>), stmt: &Stmt) {
         let (copies, body) = chain(stmt);
-        let together = Together { pipeline, copies };
+        let together = Together { pipeline, tile, copies };
         if self.all.iter().all(|(at, of, _)| *at != together || of != body) {
             let before = self.all.iter().map(|(.., channels)| channels.len()).sum();
             let channels = together.channels(nest, body, before);
@@ -281,8 +289,9 @@ impl Together {
     /// Its channels; there are so many in the nest before.
     fn channels(&self, nest: &Nest, body: &Stmt, before: usize) -> Vec<Channel> {
         let digit = self.pipeline.map(|(digit, _)| digit);
-        let stages = self.pipeline.map_or(1, |(_, stages)| stages);
-        let arrive = digit.map_or(Unit::Warp, |d| nest.arriving(d));
+        let ahead = self.tile.and_then(|tile| nest.tiles_ahead.get(&tile).copied());
+        let stages = self.pipeline.map_or(ahead.unwrap_or(1), |(_, stages)| stages);
+        let arrive = digit.or(self.tile).map_or(Unit::Warp, |d| nest.arriving(d));
         let of = |producer: Producer, full: [Full; 2], is_one: &dyn Fn(CopyId) -> bool| {
             let copies: Vec<CopyId> = self.copies.iter().copied().filter(|c| is_one(*c)).collect();
             let carry = match digit {
@@ -316,7 +325,8 @@ impl Together {
         let skew = digit.and_then(|digit| nest.skew_of(digit, &self.copies, body));
         let is_ahead = |c: CopyId| skew.as_ref().is_some_and(|skew| skew.ahead.contains(&c));
         let shared = |c: CopyId| !held(c) && !boxed(c);
-        let produced = nest.producer.filter(|_| digit.is_some_and(|d| nest.produced.contains(&d)));
+        let loop_of = digit.or(self.tile);
+        let produced = nest.producer.filter(|_| loop_of.is_some_and(|d| nest.produced.contains(&d)));
         let landed = [true, false].map(|vectors| {
             let groups = self.copies.iter().any(|c| shared(*c) && nest.is_asynchronous(*c, vectors));
             if groups { Full::Group } else { Full::Barrier }

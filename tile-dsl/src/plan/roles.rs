@@ -58,6 +58,13 @@ pub(crate) enum Producing {
         body: Stmt,
         inside: Vec<Producing>,
     },
+    /// It copies once, for the tile at hand.
+    Tile {
+        copies: Vec<CopyId>,
+        /// What reads the copies.
+        body: Stmt,
+        inside: Vec<Producing>,
+    },
 }
 
 /// Why copies have no producer.
@@ -140,7 +147,9 @@ impl Unproduced {
         for digit in &nest.produced {
             let copies = nest.copies_in(*digit);
             let own = loops(&nest.body).into_iter().filter(|(d, _)| d == digit);
-            let pipelined = own.map(|(_, kind)| kind).all(|kind| matches!(kind, LoopKind::Pipe(_)));
+            let pipelined = own
+                .map(|(_, kind)| kind)
+                .all(|kind| matches!(kind, LoopKind::Pipe(_)) || nest.is_produced_tile(*digit, kind));
             let by_threads = copies.iter().find(|c| nest.copy(**c).via != Via::Tma);
             if copies.is_empty() || !pipelined {
                 wrong.push(Unproduced::NoPipeline { digit: *digit, copies: !copies.is_empty() });
@@ -197,7 +206,13 @@ impl Producing {
                 vec![Producing::Ring { digit: *digit, stages: *stages, copies, body: body.clone(), inside }]
             }
             Stmt::For { digit, at, body } => {
-                let inside = Producing::of(nest, maxima, body)?;
+                let inside = match chain(body) {
+                    (copies, body) if nest.is_produced_tile(*digit, *at) && !copies.is_empty() => {
+                        let inside = Producing::of(nest, maxima, body)?;
+                        vec![Producing::Tile { copies, body: body.clone(), inside }]
+                    }
+                    _ => Producing::of(nest, maxima, body)?,
+                };
                 match at {
                     _ if inside.is_empty() => Vec::new(),
                     LoopKind::Unit(unit, _) if *unit != Unit::Block => {
@@ -238,6 +253,11 @@ impl Producing {
                 Producing::Ring { digit, copies, inside, .. } => {
                     let words: Vec<String> = copies.iter().map(|c| nest.copy_word(*c)).collect();
                     write!(out, "{} ({})", nest.digit_name(*digit), words.join(", "))?;
+                    Producing::write(inside, nest, out)?;
+                }
+                Producing::Tile { copies, inside, .. } => {
+                    let words: Vec<String> = copies.iter().map(|c| nest.copy_word(*c)).collect();
+                    write!(out, "the tile ({})", words.join(", "))?;
                     Producing::write(inside, nest, out)?;
                 }
             }

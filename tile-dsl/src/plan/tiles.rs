@@ -23,6 +23,8 @@ pub(crate) struct Tiles {
     pub bands: Option<[AxisId; 2]>,
     /// CTAs for each multiprocessor, where each takes tile after tile.
     pub persistent: Option<u32>,
+    /// Whether these take every second round backwards.
+    pub rounds_turn: bool,
     /// Tiles of an axis that are of two sizes.
     pub segment: Option<Segment>,
     /// Stores that are not shared out as others are, each with a loop that CTAs share out elsewhere.
@@ -168,6 +170,7 @@ impl Tiles {
             order: nest.order,
             bands: nest.bands,
             persistent: nest.persistent,
+            rounds_turn: nest.rounds_turn,
             segment: nest.segment,
             whole: whole(nest, factors.iter().map(|f| f.digit).filter(|d| !is_part(d)).collect()),
             unsegmented: Vec::new(),
@@ -261,7 +264,7 @@ impl Tiles {
             write!(out, " over {}, {}", nest.axis(band), nest.axis(along))?;
         }
         if let Some(ctas) = self.persistent {
-            write!(out, " persistent {ctas}")?;
+            write!(out, " persistent {ctas}{}", if self.rounds_turn { " in rounds that turn" } else { "" })?;
         }
         if self.segment.is_some() {
             write!(out, " sizes whole, last")?;

@@ -105,7 +105,7 @@ impl Generator<'_> {
                 xor: None,
             });
         }
-        self.propose(directive::Produce { digit: pair.at.clone(), unit });
+        self.propose(directive::Produce { digit: pair.at.clone(), unit, stages: None });
         for product in [&pair.first, &pair.second] {
             for axis in &self.kernel.axes {
                 let within = Some(product.value.clone());
@@ -127,7 +127,8 @@ impl Generator<'_> {
             self.propose(directive::Arrive { digit: pair.at.clone(), unit: Unit::Thread });
         }
         if self.chance(35) {
-            self.propose(directive::Persistent { ctas: 1 });
+            let serpentine = self.chance(25);
+            self.propose(directive::Persistent { ctas: 1, serpentine });
         }
         if self.chance(40) {
             let consumer = *self.random.pick(&[104, 152, 240]);

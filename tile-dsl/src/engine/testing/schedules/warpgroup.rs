@@ -137,7 +137,8 @@ impl Generator<'_> {
             self.wild_producer(&k);
         }
         if self.chance(35) {
-            self.propose(directive::Persistent { ctas: 1 });
+            let serpentine = self.chance(25);
+            self.propose(directive::Persistent { ctas: 1, serpentine });
         }
         if self.chance(75) {
             // Products stay in flight in straight-line code.
@@ -164,17 +165,19 @@ impl Generator<'_> {
             .iter()
             .any(|d| matches!(d.kind, D::Bind(directive::Bind { unit: Unit::Warpgroup, .. })));
         let unit = if several || self.chance(30) { Unit::Warpgroup } else { Unit::Warp };
-        self.propose(directive::Produce { digit: digit.to_string(), unit });
+        self.propose(directive::Produce { digit: digit.to_string(), unit, stages: None });
         if self.chance(45) {
             let unit = *self.random.pick(&[Unit::Thread, Unit::Thread, Unit::Warp]);
             self.propose(directive::Arrive { digit: digit.to_string(), unit });
         }
         if self.chance(30) {
-            self.propose(directive::Persistent { ctas: 1 });
+            let serpentine = self.chance(25);
+            self.propose(directive::Persistent { ctas: 1, serpentine });
             self.propose(directive::Alternate { digit: digit.to_string() });
         }
         if self.chance(35) {
-            self.propose(directive::Persistent { ctas: 1 });
+            let serpentine = self.chance(25);
+            self.propose(directive::Persistent { ctas: 1, serpentine });
             let groups = *self.random.pick(&[2, 2, 2, 3, 4]);
             self.propose(directive::Pingpong { groups });
         }

@@ -448,7 +448,8 @@ impl Generator<'_> {
         }
         if self.chance(10) {
             let ctas = *self.random.pick(&[1, 1, 2, 5]);
-            self.propose(directive::Persistent { ctas });
+            let serpentine = self.chance(25);
+            self.propose(directive::Persistent { ctas, serpentine });
         }
         if self.chance(10) {
             let level = self.random.below(5) as u32;
