@@ -280,6 +280,73 @@ schedule! {
     }
 }
 
+schedule! {
+    /// By asynchronous MMA. Two warpgroups have 64 keys each, and keep their weights and the gradients of these in registers as the rows
+    /// of two products; a third one copies.
+    pub keys_wgmma on sm_90a for key_gradients<f16 | bf16> {
+        fits(D <= 128);
+        tile(j = 128, i = 64);
+        split(j -> jw, jm: 64);
+        tensor_core(s: wgmma(64, 64));
+        tensor_core(dp: wgmma(64, 64));
+        tensor_core(sum_v: wgmma(64, 128));
+        tensor_core(sum_k: wgmma(64, 128));
+        stage(k, v at j: shared, tma);
+        stage(q, dout, lse, delta at i: shared, tma);
+        swizzle(k: 128, v: 128, q: 128, dout: 128);
+        pipeline(i, 2);
+        issue(s: overwrite);
+        issue(dp: overwrite);
+        unroll(d.atom in s);
+        unroll(e.atom in dp);
+        produce(i: warpgroup);
+        registers(24, 240);
+        bind(jw -> warpgroup.x);
+        vectorize(d.pair in dk);
+        vectorize(e.pair in dv);
+        exchange(dk, dv);
+    }
+    /// Heads of up to 64.
+    pub keys_wgmma_narrow = keys_wgmma {
+        fits(D <= 64);
+        tile(i = 128);
+        tensor_core(s: wgmma(64, 128));
+        tensor_core(dp: wgmma(64, 128));
+        tensor_core(sum_v: wgmma(64, 64));
+        tensor_core(sum_k: wgmma(64, 64));
+    }
+}
+
+schedule! {
+    /// By asynchronous MMA. Two warpgroups have 64 queries each.
+    pub queries_wgmma on sm_90a for query_gradients<f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 128, j = 128);
+        split(i -> iw, im: 64);
+        tensor_core(s: wgmma(64, 128));
+        tensor_core(dp: wgmma(64, 128));
+        tensor_core(sum_q: wgmma(64, 128));
+        stage(q, dout at i: shared, tma);
+        stage(k, v at j: shared, tma);
+        swizzle(k: 128, v: 128, q: 128, dout: 128);
+        pipeline(j, 2);
+        issue(s: overwrite);
+        issue(dp: overwrite);
+        unroll(d.atom in s);
+        unroll(e.atom in dp);
+        produce(j: warpgroup);
+        registers(24, 240);
+        bind(iw -> warpgroup.x);
+        vectorize(d.pair in dq);
+        exchange(dq);
+    }
+    /// Heads of up to 64.
+    pub queries_wgmma_narrow = queries_wgmma {
+        fits(D <= 64);
+        tensor_core(sum_q: wgmma(64, 64));
+    }
+}
+
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     forward_lanes,
@@ -293,6 +360,10 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     rows_lanes,
     keys_naive,
     keys_mma,
+    keys_wgmma,
+    keys_wgmma_narrow,
     queries_naive,
     queries_mma,
+    queries_wgmma,
+    queries_wgmma_narrow,
 ];
