@@ -248,7 +248,7 @@ schedule! {
         reorder(jw, d.atom, i.atom, jm in s);
         reorder(jw, e.atom, i.atom, jm in dp);
         stage(k, v at j: shared, vector(16));
-        stage(q, dout at i: shared, cp_async, vector(16));
+        stage(q, dout, lse, delta at i: shared, cp_async, vector(16));
         pad(k: 16, v: 16, q: 16, dout: 16);
         pipeline(i, 2);
         bind(jw -> warp.x);
@@ -328,6 +328,7 @@ schedule! {
         tensor_core(sum_q: wgmma(64, 128));
         stage(q, dout at i: shared, tma);
         stage(k, v at j: shared, tma);
+        fragment(lse, delta at i.o);
         swizzle(k: 128, v: 128, q: 128, dout: 128);
         pipeline(j, 2);
         issue(s: overwrite);
