@@ -348,6 +348,30 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Each key with the queries that see it.
+    pub causal_keys_naive for causal_key_gradients<f32 | f16 | bf16> = keys_naive {}
+    /// By `mma.sync`.
+    pub causal_keys_mma for causal_key_gradients<f16 | bf16> = keys_mma {}
+    /// By asynchronous MMA. The first keys are seen by the most queries, and come first.
+    pub causal_keys_wgmma on sm_90a for causal_key_gradients<f16 | bf16> = keys_wgmma {}
+    /// Heads of up to 64.
+    pub causal_keys_wgmma_narrow on sm_90a for causal_key_gradients<f16 | bf16> = keys_wgmma_narrow {}
+}
+
+schedule! {
+    /// Each query with the keys that it sees.
+    pub causal_queries_naive for causal_query_gradients<f32 | f16 | bf16> = queries_naive {}
+    /// By `mma.sync`.
+    pub causal_queries_mma for causal_query_gradients<f16 | bf16> = queries_mma {}
+    /// By asynchronous MMA. The last queries see the most keys, and come first.
+    pub causal_queries_wgmma on sm_90a for causal_query_gradients<f16 | bf16> = queries_wgmma { order(reversed); }
+    /// Heads of up to 64.
+    pub causal_queries_wgmma_narrow on sm_90a for causal_query_gradients<f16 | bf16> = queries_wgmma_narrow {
+        order(reversed);
+    }
+}
+
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     forward_lanes,
@@ -367,4 +391,12 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     queries_mma,
     queries_wgmma,
     queries_wgmma_narrow,
+    causal_keys_naive,
+    causal_keys_mma,
+    causal_keys_wgmma,
+    causal_keys_wgmma_narrow,
+    causal_queries_naive,
+    causal_queries_mma,
+    causal_queries_wgmma,
+    causal_queries_wgmma_narrow,
 ];
