@@ -356,7 +356,11 @@ schedule! {
     /// By asynchronous MMA. The first keys are seen by the most queries, and come first.
     pub causal_keys_wgmma on sm_90a for causal_key_gradients<f16 | bf16> = keys_wgmma {}
     /// Heads of up to 64.
-    pub causal_keys_wgmma_narrow on sm_90a for causal_key_gradients<f16 | bf16> = keys_wgmma_narrow {}
+    pub causal_keys_wgmma_narrow on sm_90a for causal_key_gradients<f16 | bf16> = keys_wgmma_narrow {
+        tile(i = 64);
+        tensor_core(s: wgmma(64, 64));
+        tensor_core(dp: wgmma(64, 64));
+    }
 }
 
 schedule! {
