@@ -315,6 +315,22 @@ schedule! {
         tensor_core(sum_v: wgmma(64, 64));
         tensor_core(sum_k: wgmma(64, 64));
     }
+    /// A CTA takes tile after tile.
+    pub keys_wgmma_persistent = keys_wgmma { persistent(1); }
+    /// 80 queries at once: of what a product reads, less is keys.
+    pub keys_wgmma_80 = keys_wgmma {
+        tile(i = 80);
+        tensor_core(s: wgmma(64, 80));
+        tensor_core(dp: wgmma(64, 80));
+    }
+    /// With half of the columns there are registers for three warpgroups.
+    pub keys_wgmma_narrow3 = keys_wgmma_narrow {
+        tile(j = 192, i = 64);
+        tensor_core(s: wgmma(64, 64));
+        tensor_core(dp: wgmma(64, 64));
+        pipeline(i, 3);
+        registers(32, 160);
+    }
 }
 
 schedule! {
@@ -346,6 +362,32 @@ schedule! {
         fits(D <= 64);
         tensor_core(sum_q: wgmma(64, 64));
     }
+    /// A CTA takes tile after tile.
+    pub queries_wgmma_persistent = queries_wgmma { persistent(1); }
+    /// Two CTAs share what they copy of keys and values.
+    pub queries_wgmma_clustered = queries_wgmma { cluster(i: 2); }
+    /// Three warpgroups, with half of the keys at once.
+    pub queries_wgmma3 = queries_wgmma {
+        tile(i = 192, j = 64);
+        tensor_core(s: wgmma(64, 64));
+        tensor_core(dp: wgmma(64, 64));
+        pipeline(j, 3);
+        registers(32, 160);
+    }
+    /// For whole steps of keys, whose ends are not looked for.
+    pub queries_wgmma3_whole = queries_wgmma3 { multiple(N: 64); }
+    /// Heads of up to 64.
+    pub queries_wgmma_narrow_clustered = queries_wgmma_narrow { cluster(i: 2); }
+    /// Three warpgroups.
+    pub queries_wgmma_narrow3 = queries_wgmma_narrow {
+        tile(i = 192, j = 64);
+        tensor_core(s: wgmma(64, 64));
+        tensor_core(dp: wgmma(64, 64));
+        pipeline(j, 3);
+        registers(32, 160);
+    }
+    /// For whole steps of keys.
+    pub queries_wgmma_narrow3_whole = queries_wgmma_narrow3 { multiple(N: 64); }
 }
 
 schedule! {
@@ -361,6 +403,8 @@ schedule! {
         tensor_core(s: wgmma(64, 64));
         tensor_core(dp: wgmma(64, 64));
     }
+    /// Three warpgroups.
+    pub causal_keys_wgmma_narrow3 on sm_90a for causal_key_gradients<f16 | bf16> = keys_wgmma_narrow3 {}
 }
 
 schedule! {
@@ -370,8 +414,14 @@ schedule! {
     pub causal_queries_mma for causal_query_gradients<f16 | bf16> = queries_mma {}
     /// By asynchronous MMA. The last queries see the most keys, and come first.
     pub causal_queries_wgmma on sm_90a for causal_query_gradients<f16 | bf16> = queries_wgmma { order(reversed); }
+    /// Three warpgroups, with half of the keys at once.
+    pub causal_queries_wgmma3 on sm_90a for causal_query_gradients<f16 | bf16> = queries_wgmma3 { order(reversed); }
     /// Heads of up to 64.
     pub causal_queries_wgmma_narrow on sm_90a for causal_query_gradients<f16 | bf16> = queries_wgmma_narrow {
+        order(reversed);
+    }
+    /// Three warpgroups.
+    pub causal_queries_wgmma_narrow3 on sm_90a for causal_query_gradients<f16 | bf16> = queries_wgmma_narrow3 {
         order(reversed);
     }
 }
@@ -391,16 +441,29 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     keys_mma,
     keys_wgmma,
     keys_wgmma_narrow,
+    keys_wgmma_persistent,
+    keys_wgmma_80,
+    keys_wgmma_narrow3,
     queries_naive,
     queries_mma,
     queries_wgmma,
     queries_wgmma_narrow,
+    queries_wgmma_persistent,
+    queries_wgmma_clustered,
+    queries_wgmma3,
+    queries_wgmma3_whole,
+    queries_wgmma_narrow_clustered,
+    queries_wgmma_narrow3,
+    queries_wgmma_narrow3_whole,
     causal_keys_naive,
     causal_keys_mma,
     causal_keys_wgmma,
     causal_keys_wgmma_narrow,
+    causal_keys_wgmma_narrow3,
     causal_queries_naive,
     causal_queries_mma,
     causal_queries_wgmma,
+    causal_queries_wgmma3,
     causal_queries_wgmma_narrow,
+    causal_queries_wgmma_narrow3,
 ];

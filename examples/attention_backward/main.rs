@@ -8,7 +8,7 @@ mod common;
 mod kernel;
 mod verify;
 
-use clap::Parser;
+use clap::{Parser, builder::PossibleValuesParser};
 use common::{
     data::normal,
     example::{Dims, Generic, Typed, run_generic},
@@ -31,10 +31,10 @@ struct Options {
     /// Batch×heads×queries×keys×head dimension [default: 4x32x4096x4096x64 on a GPU, 1x2x160x100x64 on the simulator]
     #[arg(long, value_name = "BxHxMxNxD")]
     size: Option<Size>,
-    /// Run a schedule of keys as the whole backward pass: with the products of rows before it, and its namesake for queries after it.
-    /// The time is that of the three kernels, and the work that of five products
-    #[arg(long)]
-    whole: bool,
+    /// Run schedules of keys as the whole backward pass: with the products of rows before them, and this schedule of queries after
+    /// them, or its causal form. The time is that of the three kernels, and the work that of five products
+    #[arg(long, value_name = "QUERIES", value_parser = PossibleValuesParser::new(names_of_queries()))]
+    whole: Option<String>,
     #[command(flatten)]
     typed: Typed,
 }
@@ -42,6 +42,11 @@ struct Options {
 size! {
     /// Sizes of one call.
     Size { b, h, m, n, d } as "B×H×M×N×D", "1x2x160x100x64"
+}
+
+/// The schedules for all queries.
+fn names_of_queries() -> impl Iterator<Item = &'static str> {
+    SCHEDULES.iter().filter(|s| s.kernel() == "query_gradients").map(|s| s.name())
 }
 
 /// Tensors on the device, and the same on the host.
@@ -180,11 +185,17 @@ impl<T: Float> Run<'_, T> {
         Ok((report, operands.queries(&dq.to_vec()?)))
     }
 
-    /// The three kernels of the backward pass, under a schedule of keys and the one of queries that is called alike.
-    fn whole(&self, schedule: &dyn AnySchedule, causal: bool, given: &Forward<T>) -> Result<Ran, Error> {
-        let name = schedule.name().replace("keys_", "queries_");
-        let other =
-            SCHEDULES.iter().find(|s| s.name() == name).expect("each schedule of keys has a namesake");
+    /// The three kernels of the backward pass, under a schedule of keys and one of queries.
+    fn whole(
+        &self,
+        schedule: &dyn AnySchedule,
+        queries: &str,
+        causal: bool,
+        given: &Forward<T>,
+    ) -> Result<Ran, Error> {
+        let name = if causal { format!("causal_{queries}") } else { queries.into() };
+        let none = || Error::Tune { what: format!("there is no schedule `{name}`") };
+        let other = SCHEDULES.iter().find(|s| s.name() == name).ok_or_else(none)?;
         let (mut report, mut checks) = self.rows(&rows_lanes, given)?;
         for (next, more) in
             [self.key_gradients(schedule, causal, given)?, self.query_gradients(*other, causal, given)?]
@@ -244,8 +255,10 @@ impl Generic for Options {
             let (flops, (launch, checks)) = match kernel.trim_start_matches("causal_") {
                 "attention_lse" => (4.0 * pairs, run.forward(schedule)?),
                 "row_products" => (2.0 * queries as f64, run.rows(schedule, given)?),
-                "key_gradients" if self.whole => (10.0 * pairs, run.whole(schedule, causal, given)?),
-                "key_gradients" => (8.0 * pairs, run.key_gradients(schedule, causal, given)?),
+                "key_gradients" => match &self.whole {
+                    Some(queries) => (10.0 * pairs, run.whole(schedule, queries, causal, given)?),
+                    None => (8.0 * pairs, run.key_gradients(schedule, causal, given)?),
+                },
                 _ => (6.0 * pairs, run.query_gradients(schedule, causal, given)?),
             };
             Ok(Record {
