@@ -49,7 +49,8 @@ fn agree<K: Kernel>(encoded: &[u8], name: &str, sizes: &[[i64; 3]], wide: bool) 
             };
             for schedule in k::SCHEDULES.iter().filter(of).filter(|s| s.admits(Some(dtype))) {
                 case.check_simulator::<K>(*schedule);
-                if dtype != DType::BF16 {
+                // The interpreter of nests takes steps of one element.
+                if dtype != DType::BF16 && m * n * d <= 1 << 17 {
                     case.check_nest(*schedule);
                 }
             }

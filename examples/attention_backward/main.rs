@@ -28,7 +28,7 @@ use verify::{Check, Operands, Shape};
 #[derive(Parser)]
 #[command(name = "attention_backward", version)]
 struct Options {
-    /// Batch×heads×queries×keys×head dimension [default: 4x32x4096x4096x64 on a GPU, 1x2x160x100x64 on the simulator]
+    /// Batch×heads×queries×keys×head dimension [default: 4x32x4096x4096x64 on a GPU, 1x2x130x192x64 on the simulator]
     #[arg(long, value_name = "BxHxMxNxD")]
     size: Option<Size>,
     /// Run schedules of keys as the whole backward pass: with the products of rows before them, and this schedule of queries after
@@ -41,7 +41,7 @@ struct Options {
 
 size! {
     /// Sizes of one call.
-    Size { b, h, m, n, d } as "B×H×M×N×D", "1x2x160x100x64"
+    Size { b, h, m, n, d } as "B×H×M×N×D", "1x2x130x192x64"
 }
 
 /// The schedules for all queries.
@@ -213,7 +213,7 @@ impl Options {
     fn size(&self, gpu: bool) -> Size {
         self.size.unwrap_or(match gpu {
             true => Size { b: 4, h: 32, m: 4096, n: 4096, d: 64 },
-            false => Size { b: 1, h: 2, m: 160, n: 100, d: 64 },
+            false => Size { b: 1, h: 2, m: 130, n: 192, d: 64 },
         })
     }
 }
