@@ -189,8 +189,10 @@ pub fn causal_query_gradients<T: Float>(
 schedule! {
     /// Forward: the directives of attention, eight lanes a head.
     pub forward_lanes for attention_lse<f32 | f16 | bf16> = attention::wide {}
-    /// By `mma.sync`.
-    pub forward_mma for attention_lse<f16 | bf16> = attention::mma {}
+    /// By `mma.sync`. A warp has 16 queries.
+    pub forward_mma for attention_lse<f16 | bf16> = attention::mma {
+        split(i -> iw, im: 16);
+    }
     /// By asynchronous MMA, the first product a step ahead.
     pub forward_wgmma on sm_90a for attention_lse<f16 | bf16> = attention::wgmma_skewed {}
     /// Heads of up to 64.
