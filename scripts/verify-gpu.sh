@@ -40,7 +40,7 @@ runs() {
                 *) echo "matmul --dtype $dtype --schedule $schedule --size $sizes" ;;
             esac
         done
-        for example in linear batched conv2d attention windowed_attention packed_attention triangular grouped experts paged_attention embedding embedding_gradient kv_append; do
+        for example in linear batched conv2d attention attention_backward windowed_attention packed_attention triangular grouped experts paged_attention embedding embedding_gradient kv_append; do
             echo "$example --dtype $dtype --schedule all"
         done
     done
