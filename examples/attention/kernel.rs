@@ -126,6 +126,19 @@ schedule! {
         produce(i: warpgroup, stages(2));
         persistent(1);
     }
+    /// Heads of up to 256. Results take 128 registers of a thread, so there are fewer keys at once.
+    pub wgmma_wide = wgmma_skewed {
+        fits(D <= 256);
+        tile(j = 80);
+        tensor_core(s: wgmma(64, 80));
+        tensor_core(acc: wgmma(64, 256));
+    }
+    /// The first tile of keys says how large weights are.
+    pub wgmma_wide_frozen = wgmma_wide {
+        tile(j = 64);
+        tensor_core(s: wgmma(64, 64));
+        freeze(m);
+    }
     /// Heads of up to 64.
     pub wgmma_narrow = wgmma_skewed {
         fits(D <= 64);
@@ -152,6 +165,8 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     wgmma_skewed,
     wgmma_frozen,
     wgmma_persistent,
+    wgmma_wide,
+    wgmma_wide_frozen,
     wgmma_narrow,
     wgmma_narrow3
 ];
