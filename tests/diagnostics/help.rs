@@ -169,9 +169,8 @@ impl Directive {
             "stage" => body.find(" at ").or(body.find(':')),
             "reduce" => body.find(':'),
             "unroll" | "serpentine" | "vectorize" => body.find(" in "),
-            "split" | "reorder" | "pipeline" | "interleave" | "split_k" | "order" | "registers" | "issue" => {
-                Some(0)
-            }
+            "split" | "reorder" | "pipeline" | "interleave" | "split_k" | "order" | "registers" | "issue"
+            | "produce" | "persistent" => Some(0),
             _ => None,
         };
         let (list, shared) = body.split_at(shared_from.unwrap_or(body.len()));

@@ -23,6 +23,8 @@ schedule! {
         swizzle(a: 128, b: 128);
         pipeline(k, 3);
         produce(k: warp);
+        stage(old at j: shared, tma);
+        persistent(1);
         produce(j: warp, tiles(2));
     }
 }
