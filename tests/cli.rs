@@ -43,6 +43,7 @@ fn every_example_verifies_every_schedule_on_the_simulator() {
         ("matmul", &["--size", "70x33x24", "--dtype", "bf16", "--schedule", "f8_shared,f8_wgmma,f8_best"]),
         ("linear", &["--batch", "96", "--width", "72", "--dtype", "f16"]),
         ("attention", &["--size", "1x2x37x21x20"]),
+        ("attention_f8", &["--size", "1x2x37x210x40", "--dtype", "bf16"]),
         ("sharded_linear", &["--batch", "40", "--width", "24", "--tiles", "3"]),
         ("sharded_linear", &["--batch", "40", "--width", "24", "--devices", "3", "--dtype", "bf16"]),
         ("sharded_linear", &["--batch", "33", "--width", "17", "--devices", "1", "--dtype", "f16"]),

@@ -2,6 +2,8 @@
 
 #[path = "../../examples/attention/kernel.rs"]
 pub mod attention;
+#[path = "../../examples/attention_f8/kernel.rs"]
+pub mod attention_f8;
 #[path = "../../examples/batched/kernel.rs"]
 pub mod batched;
 #[path = "../../examples/conv1d/kernel.rs"]
@@ -52,6 +54,7 @@ pub const EVERY: &[&[&dyn AnySchedule]] = &[
     softmax::SCHEDULES,
     conv1d::SCHEDULES,
     attention::SCHEDULES,
+    attention_f8::SCHEDULES,
     batched::SCHEDULES,
     conv2d::SCHEDULES,
     embedding::SCHEDULES,
