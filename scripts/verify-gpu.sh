@@ -40,9 +40,12 @@ runs() {
                 *) echo "matmul --dtype $dtype --schedule $schedule --size $sizes" ;;
             esac
         done
-        for example in linear batched conv2d attention attention_backward windowed_attention packed_attention triangular grouped experts paged_attention embedding embedding_gradient kv_append; do
+        for example in linear batched conv2d attention attention_backward attention_f8 windowed_attention packed_attention triangular grouped experts paged_attention embedding embedding_gradient kv_append; do
             echo "$example --dtype $dtype --schedule all"
         done
+    done
+    for dtype in f16 bf16; do
+        echo "attention --dtype $dtype --schedule wgmma_wide,wgmma_wide_frozen --size 2x3x333x777x200"
     done
     for example in vector_add softmax conv1d histogram; do
         echo "$example --schedule all"
@@ -53,6 +56,7 @@ runs() {
         echo "loss --dtype $dtype --schedule all --rows 77 --length 10007"
         echo "embedding --dtype $dtype --schedule all --tokens 1001 --rows 999 --length 1003"
         echo "embedding_gradient --dtype $dtype --schedule all --tokens 1001 --rows 99 --length 1003"
+        echo "attention_f8 --dtype $dtype --schedule all --size 2x3x333x777x40"
         echo "windowed_attention --dtype $dtype --schedule all --size 2x3x333x40 --window 77"
         echo "packed_attention --dtype $dtype --schedule all --size 3x1000x64 --sequences 50"
         echo "triangular --dtype $dtype --schedule all --size 333x77x300"

@@ -46,6 +46,7 @@ fn every_example_verifies_every_schedule_on_the_simulator() {
         ("attention_backward", &["--size", "1x2x37x64x20"]),
         ("attention_backward", &["--size", "1x1x70x64x36", "--dtype", "bf16"]),
         ("attention_backward", &["--size", "1x1x40x64x64", "--dtype", "f16", "--whole", "queries_wgmma"]),
+        ("attention_f8", &["--size", "1x2x37x210x40", "--dtype", "bf16"]),
         ("sharded_linear", &["--batch", "40", "--width", "24", "--tiles", "3"]),
         ("sharded_linear", &["--batch", "40", "--width", "24", "--devices", "3", "--dtype", "bf16"]),
         ("sharded_linear", &["--batch", "33", "--width", "17", "--devices", "1", "--dtype", "f16"]),

@@ -13,10 +13,14 @@ use common::{
     options::{elements, size},
     run::run_all,
 };
-use kernel::{SCHEDULES, combine, parts, together};
+use kernel::{SCHEDULES, combine, parts};
 use std::process::ExitCode;
-use tile_bench::record::{Record, judge, measure};
-use tilewright::{AnySchedule, Buffer, Device, Error, Float};
+use tile_bench::{
+    record::{Record, judge},
+    stats::median,
+};
+use tilewright::{AnySchedule, Buffer, Device, Error, Float, Launch, Stream};
+use tilewright_kernels::{choose, silu};
 use verify::{Attention, Shape};
 
 /// Decodes a step of random sequences under one schedule or all, and verifies the result.
@@ -27,9 +31,12 @@ struct Options {
     /// on the simulator]
     #[arg(long, value_name = "BxGxRxNxD")]
     size: Option<Size>,
-    /// Parts of a sequence [default: 4 on a GPU, 3 on the simulator]
+    /// Parts of a sequence [default: those that the kernel library takes on a GPU, 3 on the simulator]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     parts: Option<u32>,
+    /// Tokens that a sequence has at least, of random lengths; the first has all [default: seven eighths]
+    #[arg(long, value_name = "TOKENS")]
+    shortest: Option<usize>,
     #[command(flatten)]
     typed: Typed,
 }
@@ -41,6 +48,46 @@ size! {
 
 /// Tokens of a page.
 const PAGE: usize = 16;
+/// Steps of which the time is the median.
+const STEPS: usize = 20;
+/// Numbers that are moved to fill L2 with others' data.
+const OTHERS: usize = 1 << 26;
+
+/// A step of decoding.
+struct Step<'a, T> {
+    q: &'a Buffer<T>,
+    k: &'a Buffer<T>,
+    v: &'a Buffer<T>,
+    pages: &'a Buffer<i32>,
+    len: &'a Buffer<i32>,
+    scale: f32,
+    each: i32,
+}
+
+impl<T: Float> Step<'_, T> {
+    fn parts<'b>(&'b self, [most, weight, sums]: [&'b mut Buffer<f32>; 3]) -> Launch<'b, parts> {
+        let Step { q, k, v, pages, len, scale, each } = *self;
+        parts(q, k, v, pages, len, most, weight, sums, scale, each)
+    }
+}
+
+/// Milliseconds from the first launch of a step to the end of the last one, where L2 has nothing of the step's data before: the median of
+/// several steps. The GPU is at work while the host queues them.
+fn isolated<R>(
+    device: &Device,
+    mut step: impl FnMut(&Stream) -> Result<R, Error>,
+) -> Result<Option<f64>, Error> {
+    let stream = Stream::default_of(device);
+    let (others, mut moved) = (Buffer::<f32>::zeros(device, &[OTHERS])?, Buffer::zeros(device, &[OTHERS])?);
+    let times = (0..STEPS).map(|_| {
+        silu(&stream, &others, &mut moved)?;
+        let start = stream.timestamp()?;
+        step(&stream)?;
+        stream.timestamp()?.ms_since(&start)
+    });
+    let times = times.collect::<Result<Option<Vec<f64>>, Error>>()?;
+    Ok(times.and_then(|times| median(&times)))
+}
 
 impl Options {
     fn size(&self, gpu: bool) -> Size {
@@ -51,7 +98,9 @@ impl Options {
     }
 
     fn parts(&self, gpu: bool) -> usize {
-        self.parts.map_or(if gpu { 4 } else { 3 }, |parts| parts as usize)
+        let Size { b, g, n, .. } = self.size(gpu);
+        let chosen = || if gpu { choose::paged_parts(b, g, n) } else { 3 };
+        self.parts.map_or_else(chosen, |parts| parts as usize)
     }
 }
 
@@ -82,8 +131,8 @@ impl Generic for Options {
         );
         let mut page = permutation(setup.seed, 3, pages);
         page.truncate(b * l);
-        // The first sequence has all tokens, the others up to an eighth less.
-        let less = uniform(setup.seed, 4, b, 0..=i32::try_from(n / 8).unwrap_or(i32::MAX));
+        let shortest = self.shortest.unwrap_or(n - n / 8).min(n);
+        let less = uniform(setup.seed, 4, b, 0..=i32::try_from(n - shortest).unwrap_or(i32::MAX));
         let len: Vec<i32> = less
             .iter()
             .enumerate()
@@ -96,31 +145,22 @@ impl Generic for Options {
         let len_in = Buffer::from_slice(device, &len, &[b])?;
         let scale = 1.0 / (d.max(1) as f32).sqrt();
         let each = n.div_ceil(c).next_multiple_of(PAGE) as i32;
+        let step = Step { q: &q_in, k: &k_in, v: &v_in, pages: &pages_in, len: &len_in, scale, each };
+        let [_, rest] = choose::paged_attention(device, T::DTYPE);
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
             let mut most = Buffer::<f32>::poisoned(device, &[b, c, g, r])?;
             let mut weight = Buffer::<f32>::poisoned(device, &[b, c, g, r])?;
             let mut sums = Buffer::<f32>::poisoned(device, &[b, c, g, r, d])?;
             let mut o = Buffer::<T>::poisoned(device, &[b, g, r, d])?;
-            let launch = measure(device, || {
-                let mut first = parts(
-                    &q_in,
-                    &k_in,
-                    &v_in,
-                    &pages_in,
-                    &len_in,
-                    &mut most,
-                    &mut weight,
-                    &mut sums,
-                    scale,
-                    each,
-                )
-                .schedule_dyn(schedule)
-                .timed()
-                .run()?;
-                let last = combine(&most, &weight, &sums, &mut o).schedule(together).timed().run()?;
-                first.time_ms = first.time_ms.zip(last.time_ms).map(|(parts, rest)| parts + rest);
-                Ok(first)
-            })?;
+            let mut launch = step.parts([&mut most, &mut weight, &mut sums]).schedule_dyn(schedule).run()?;
+            let joined = combine(&most, &weight, &sums, &mut o).schedule_dyn(rest).run()?;
+            launch.findings.extend(joined.findings);
+            if device.is_gpu() {
+                launch.time_ms = isolated(device, |stream| {
+                    step.parts([&mut most, &mut weight, &mut sums]).schedule_dyn(schedule).enqueue(stream)?;
+                    combine(&most, &weight, &sums, &mut o).schedule_dyn(rest).enqueue(stream)
+                })?;
+            }
             let o = o.to_vec()?;
             let (mut checks, mut criterion) = (Vec::new(), String::new());
             for (n_th, len) in len.iter().enumerate() {

@@ -4,6 +4,8 @@
 pub mod attention;
 #[path = "../../examples/attention_backward/kernel.rs"]
 pub mod attention_backward;
+#[path = "../../examples/attention_f8/kernel.rs"]
+pub mod attention_f8;
 #[path = "../../examples/batched/kernel.rs"]
 pub mod batched;
 #[path = "../../examples/conv1d/kernel.rs"]
@@ -55,6 +57,7 @@ pub const EVERY: &[&[&dyn AnySchedule]] = &[
     conv1d::SCHEDULES,
     attention::SCHEDULES,
     attention_backward::SCHEDULES,
+    attention_f8::SCHEDULES,
     batched::SCHEDULES,
     conv2d::SCHEDULES,
     embedding::SCHEDULES,
