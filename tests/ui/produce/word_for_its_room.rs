@@ -25,7 +25,7 @@ schedule! {
         produce(k: warp);
         stage(old at j: shared, tma);
         persistent(1);
-        produce(j: warp, tiles(2));
+        produce(j: warp, room(2));
     }
 }
 

@@ -128,7 +128,7 @@ fn tiles<'a>(
     }
     cx.build.sync.enter();
     let before = cx.build.sync.clone();
-    control::only_if(cx, exists, |cx| tile(cx, Some(number), &body))?;
+    control::only_if(cx, exists, |cx| tile(cx, Some(number), body))?;
     if turns {
         cx.build.sync.or(before);
         cx.build.emit.forget_loads(|_| true);

@@ -150,7 +150,7 @@ facts! {
     /// CTAs for each multiprocessor that take tile after tile (`persistent`).
     persistent: Option<u32>, line "persistent";
     /// Whether these take every second round of tiles backwards (`persistent(1, serpentine)`).
-    rounds_turn: bool, line "rounds turn";
+    rounds_turn: bool, line "turning";
     /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
     pingpong: Option<u32>, line "pingpong";
     /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`, or `split_k` among them).
