@@ -130,6 +130,11 @@ impl Generator<'_> {
             let serpentine = self.chance(25);
             self.propose(directive::Persistent { ctas: 1, serpentine });
         }
+        if self.chance(50) {
+            let stages = self.chance(60).then(|| 2 + self.random.below(2) as u32);
+            let tiles = |unit| directive::Produce { digit: pair.rows.clone(), unit, stages };
+            let _ = self.propose(tiles(Unit::Warpgroup)) || self.propose(tiles(Unit::Warp));
+        }
         if self.chance(40) {
             let consumer = *self.random.pick(&[104, 152, 240]);
             self.propose(directive::Registers { producer: 24, consumer });
