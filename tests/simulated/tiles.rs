@@ -31,7 +31,7 @@ mod kernels {
         store(o, [h, i, e], acc / l);
     }
 
-    /// A product whose first factor is scaled by a row's own weight, and what the tile had is added at the end.
+    /// A product, and what its tile had is added at the end.
     #[tile_kernel]
     pub fn residual<T: Float>(
         x: &Tensor<T, M, K>,
@@ -71,6 +71,7 @@ mod kernels {
         pub rounds = ahead { persistent(1, serpentine); order(reversed); }
         pub two_tiles = ahead { produce(i: warpgroup, stages(2)); persistent(1, serpentine); arrive(i: thread); }
         pub three_tiles = ahead { produce(i: warpgroup, stages(3)); persistent(2); }
+        pub one_product_after_the_other = two_tiles { drop(skew(s)); }
         pub computed_again = two_tiles { freeze(m); }
         pub in_a_cluster = rounds { cluster(i: 2); }
         pub copied_by_those_that_compute = rounds { drop(produce(i)); }
@@ -108,6 +109,7 @@ const CAUSAL: &[&dyn AnySchedule] = &[
     &k::rounds,
     &k::two_tiles,
     &k::three_tiles,
+    &k::one_product_after_the_other,
     &k::computed_again,
     &k::in_a_cluster,
     &k::copied_by_those_that_compute,
@@ -138,8 +140,13 @@ fn seeds_agree() {
     let dims = [("H", 3), ("M", 390), ("N", 390), ("D", 64)];
     let case = Case::new(k::causal::KERNEL, Some(DType::F16), &dims, 4);
     for (_, device) in simulators(0..4) {
-        for schedule in [&k::rounds as &dyn AnySchedule, &k::two_tiles, &k::computed_again, &k::in_a_cluster]
-        {
+        for schedule in [
+            &k::rounds as &dyn AnySchedule,
+            &k::two_tiles,
+            &k::one_product_after_the_other,
+            &k::computed_again,
+            &k::in_a_cluster,
+        ] {
             case.check_on::<k::causal>(schedule, &device);
         }
     }

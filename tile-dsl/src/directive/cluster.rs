@@ -96,8 +96,8 @@ fn apply(nest: &Nest, axis: &str, ctas: u32) -> Result<(Nest, Proof), Failure> {
     if tile.is_some_and(|tile| bound.produced.remove(&tile)) {
         bound.produced.insert(digit);
     }
-    if let Some(stages) = tile.and_then(|tile| bound.tiles_ahead.remove(&tile)) {
-        bound.tiles_ahead.insert(digit, stages);
+    if let Some(stages) = tile.and_then(|tile| bound.tile_stages.remove(&tile)) {
+        bound.tile_stages.insert(digit, stages);
     }
     proof.facts.extend(more.facts);
     Ok((bound, proof))

@@ -6,7 +6,8 @@
 //! ```
 //! Where later tiles take longer, as the rows of a triangle do, a CTA that has a long tile in one round has a short one in the next.
 //!
-//! It rewrites no statement. Condition: 1 to 32. That no CTAs share a reduction, the complete schedule shows.
+//! It rewrites no statement. Condition: 1 to 32. That no CTAs share a reduction, and that groups that take tiles in turn (`pingpong`) have no rounds backwards, the complete
+//! schedule shows.
 //! Cost: a loop over tiles; the last round may be shorter.
 //! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
 
@@ -44,7 +45,7 @@ fn persistent(nest: &Nest, how: &directive::Persistent) -> Result<(Nest, Proof),
         return Err(refuse(format!("persistent({ctas}): an SM holds 1 to 32 CTAs"))
             .edit(Edit::instead([directive::Persistent { ctas: 1, ..how.clone() }])));
     }
-    Ok((Nest { persistent: Some(ctas), rounds_turn: how.serpentine, ..nest.clone() }, Proof::default()))
+    Ok((Nest { persistent: Some(ctas), serpentine_rounds: how.serpentine, ..nest.clone() }, Proof::default()))
 }
 
 /// Tiles that follow one another are whole.

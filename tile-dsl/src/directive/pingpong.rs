@@ -78,8 +78,8 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
         let text = "one group multiplies while another stores, so a producer has to copy for all groups: there is none";
         return Some(at(text.into()).edits(produce).edits([without()]));
     }
-    if nest.rounds_turn {
-        let text = "a group leaves out the steps of the tiles that others have before its own: these follow one another in rounds that do not turn";
+    if nest.serpentine_rounds {
+        let text = "a group leaves out the steps of the tile that another has before its own, which in a round that is taken backwards is not the one before";
         let ctas = nest.persistent.unwrap_or(1);
         let straight = Edit::put([directive::Persistent { ctas, serpentine: false }]);
         return Some(at(text.into()).edits([straight, without()]));

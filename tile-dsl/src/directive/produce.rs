@@ -11,7 +11,7 @@
 //! Cost: a warp or a warpgroup that computes nothing.
 //! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
 
-use super::prelude::*;
+use super::{pipeline::MOST_STAGES, prelude::*};
 use crate::{
     diagnostic::list,
     engine::{families::assume::refuse, names},
@@ -20,8 +20,6 @@ use crate::{
     plan::Unproduced,
 };
 use std::collections::BTreeSet;
-
-use super::pipeline::MOST_STAGES;
 
 directive! {
     /// `produce(k: warp)`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
@@ -91,14 +89,14 @@ fn produce(nest: &Nest, produce: &directive::Produce) -> Result<(Nest, Proof), F
     let mut nest = nest.clone();
     nest.produced.insert(digit);
     nest.producer = Some(unit);
-    nest.tiles_ahead.extend(produce.stages.map(|stages| (digit, stages)));
+    nest.tile_stages.extend(produce.stages.map(|stages| (digit, stages)));
     Ok((nest, Proof::default()))
 }
 
 /// What a producer copies comes by tensor maps, in a pipelined loop or once a tile, and goes to whole warps.
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let unproduced = context.plan.roles().unproduced.iter().filter_map(|why| unproduced(context, *why));
-    unproduced.chain(context.nest.tiles_ahead.keys().filter_map(|digit| ahead(context, *digit))).collect()
+    unproduced.chain(context.nest.tile_stages.keys().filter_map(|digit| ahead(context, *digit))).collect()
 }
 
 /// Room for more than one tile is of use where a CTA takes more than one, and copies are made once a tile.
@@ -142,7 +140,7 @@ fn unproduced(context: &Context<'_>, why: Unproduced) -> Option<Diagnostic> {
         Unproduced::NoPipeline { digit, copies } => {
             let digit_name = nest.digit_name(digit);
             let pipeline = Edit::put([directive::Pipeline { digit: digit_name, stages: 2 }]);
-            at(Some(digit)).edits(copies.then_some(pipeline))
+            at(Some(digit)).edits([if copies { pipeline } else { Edit::remove() }])
         }
         // No tensor map copies rows anywhere.
         Unproduced::NoMap(digit, copy) if !nest.copied_access(copy).gathered.is_empty() => at(Some(digit))

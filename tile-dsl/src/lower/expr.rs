@@ -81,8 +81,10 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             if matches!(condition, Operand::Atom(Atom::Bool(true))) {
                 return value(cx, a);
             }
-            if let Some((dtype, wide)) = converted_or_zero(cx, a, b) {
-                return masked(cx, condition, wide, dtype);
+            if let (Expr::Cast(..), Expr::Const(zero, _)) = (&**a, &**b)
+                && zero.to_bits() == 0
+            {
+                return or_zero(cx, condition, a);
             }
             let (a, b) = (value(cx, a)?, value(cx, b)?);
             // Only where a maximum stays do both say the same.
@@ -98,30 +100,21 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
     }
 }
 
-/// Of a choice between a converted number and zero, the type and the number.
-fn converted_or_zero<'e>(cx: &Cx<'_>, a: &'e Expr, b: &Expr) -> Option<(DType, &'e Expr)> {
-    match (a, b) {
-        (Expr::Cast(dtype, wide), Expr::Const(zero, _))
-            if dtype.is_float() && cx.view.nest.dtype(wide).is_float() && zero.to_bits() == 0 =>
-        {
-            Some((*dtype, wide))
-        }
-        _ => None,
+/// A number, or zero unless the condition holds. One that is converted to fewer bits is chosen before, as zero is one of any type: what
+/// reads the number as it is has the same choice, and numbers are converted two at once.
+pub(super) fn or_zero(cx: &mut Cx<'_>, condition: Operand, number: &Expr) -> Result<Operand, LowerError> {
+    let zero = |cx: &Cx<'_>, of: &Expr| Operand::Atom(literal(0.0, cx.view.nest.dtype(of)));
+    if let Expr::Cast(dtype, wide) = number
+        && dtype.is_float()
+        && cx.view.nest.dtype(wide).is_float()
+        && dtype.bytes() < cx.view.nest.dtype(wide).bytes()
+    {
+        let arguments = vec![condition, value(cx, wide)?, zero(cx, wide)];
+        let chosen = apply(cx, Op::Select, arguments);
+        return Ok(apply(cx, Op::Cast(*dtype), vec![chosen]));
     }
-}
-
-/// A number, or zero unless the condition holds, converted. A zero is one of any type, so it is chosen before: what reads the number as it
-/// is has the same choice, and numbers are converted two at once.
-pub(super) fn masked(
-    cx: &mut Cx<'_>,
-    condition: Operand,
-    wide: &Expr,
-    dtype: DType,
-) -> Result<Operand, LowerError> {
-    let zero = Operand::Atom(literal(0.0, cx.view.nest.dtype(wide)));
-    let wide = value(cx, wide)?;
-    let chosen = apply(cx, Op::Select, vec![condition, wide, zero]);
-    Ok(apply(cx, Op::Cast(dtype), vec![chosen]))
+    let arguments = vec![condition, value(cx, number)?, zero(cx, number)];
+    Ok(apply(cx, Op::Select, arguments))
 }
 
 /// A product without the factors that are 1 where a maximum stays.

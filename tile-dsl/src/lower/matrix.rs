@@ -248,16 +248,9 @@ fn computed(
         let end = beyond.then(|| guard::end_of(cx, digits[1].0.axis));
         let within: Vec<Within> = end.into_iter().collect();
         let inside = guard::inside(cx, &within);
-        elements.push(match (inside, expr) {
-            (None, _) => expr::value(cx, expr)?.expr(),
-            (Some(inside), Expr::Cast(dtype, wide)) if cx.view.nest.dtype(wide).is_float() => {
-                expr::masked(cx, expr::Operand::Atom(inside), wide, *dtype)?.expr()
-            }
-            (Some(inside), _) => {
-                let element = expr::value(cx, expr)?.expr();
-                let zero = KExpr::Float(0.0, cx.view.nest.dtype(expr));
-                KExpr::Select(Box::new(inside.expr()), Box::new(element), Box::new(zero))
-            }
+        elements.push(match inside {
+            None => expr::value(cx, expr)?.expr(),
+            Some(inside) => expr::or_zero(cx, expr::Operand::Atom(inside), expr)?.expr(),
         });
         Ok(())
     });

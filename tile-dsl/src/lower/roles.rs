@@ -93,8 +93,8 @@ fn tiles<'a>(
     }
     let (cta, ctas) = (cx.build.emit.op(Op::Cta, &[]), cx.build.emit.op(Op::Ctas, &[]));
     let others = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));
-    let turns = cx.view.plan.tiles.rounds_turn;
-    let start = if turns { others } else { cx.build.emit.add(cta, others) };
+    let serpentine = cx.view.plan.tiles.serpentine_rounds;
+    let start = if serpentine { others } else { cx.build.emit.add(cta, others) };
     let step = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
     let total = match cx.view.given.grouped {
         true => cx.build.emit.op(Op::Tiles, &[]),
@@ -104,9 +104,11 @@ fn tiles<'a>(
     let var = cx.build.emit.var(DType::I32);
     let mut number = Atom::Var(var);
     let mut exists = None;
-    if turns {
-        number = in_round(cx, number, [cta, ctas]);
-        exists = Some(cx.build.emit.cmp(CmpOp::Lt, number, total));
+    if serpentine {
+        let own = in_round(cx, number, [cta, ctas]);
+        let left = cx.build.emit.bin(BinOp::Sub, total, number);
+        exists = Some(cx.build.emit.cmp(CmpOp::Lt, own, left));
+        number = cx.build.emit.add(number, own);
     }
     if cx.view.given.grouped {
         // What the extents of another problem gave is of no use here.
@@ -118,7 +120,7 @@ fn tiles<'a>(
         cx.env.tile.grid = Grid::of(&cx.view.plan.tiles, &mut cx.build.emit, Some(number));
     }
     if !cx.view.nest.alternate.is_empty() {
-        let before = match turns {
+        let before = match serpentine {
             true => Atom::Var(var),
             false => cx.build.emit.bin(BinOp::Sub, Atom::Var(var), cta),
         };
@@ -129,7 +131,7 @@ fn tiles<'a>(
     cx.build.sync.enter();
     let before = cx.build.sync.clone();
     control::only_if(cx, exists, |cx| tile(cx, Some(number), body))?;
-    if turns {
+    if serpentine {
         cx.build.sync.or(before);
         cx.build.emit.forget_loads(|_| true);
     }
@@ -144,8 +146,8 @@ fn tiles<'a>(
     Ok(())
 }
 
-/// The tile of a CTA in a round that begins with this one: rounds are taken forwards and backwards in turn. The CTAs of a cluster keep
-/// their order.
+/// Which tile of the round that begins with `first` this CTA takes: rounds are taken forwards and backwards in turn. The CTAs of a cluster
+/// keep their order.
 fn in_round(cx: &mut Cx<'_>, first: Atom, [cta, ctas]: [Atom; 2]) -> Atom {
     let cluster = i64::from(cx.view.nest.cluster_ctas());
     let rank = cx.build.emit.bin(BinOp::Rem, cta, Atom::i32(cluster));
@@ -156,8 +158,7 @@ fn in_round(cx: &mut Cx<'_>, first: Atom, [cta, ctas]: [Atom; 2]) -> Atom {
     let round = cx.build.emit.bin(BinOp::Div, first, ctas);
     let odd = cx.build.emit.bin(BinOp::Rem, round, Atom::i32(2));
     let odd = cx.build.emit.cmp(CmpOp::Eq, odd, Atom::i32(1));
-    let own = cx.build.emit.op(Op::Select, &[odd, back, cta]);
-    cx.build.emit.add(first, own)
+    cx.build.emit.op(Op::Select, &[odd, back, cta])
 }
 
 /// The tile of this number, or of this CTA's. Of two sizes, each has a program of its own.

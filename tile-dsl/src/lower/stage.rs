@@ -19,28 +19,25 @@ pub(super) fn stage<'a>(cx: &mut Cx<'a>, stmt: &Stmt, walk: Walk) -> Result<(), 
     for flow in flows.iter().filter(|flow| !is_produced(flow)) {
         fill::fill_once(cx, flow)?;
     }
-    let outside = cx.env.stages.len();
-    let mut produced = Vec::new();
+    let mut stages = vec![None; flows.len()];
     // Asynchronous copies have the longest time.
-    for flow in flows.iter().rev() {
+    for (flow, stage) in flows.iter().zip(&mut stages).rev() {
         let position = ring::await_stage(cx, flow);
         if let (Some(channel), Some(position)) = (&flow.mbarriers, position) {
             ring_stages::advance(cx, channel, position);
-            if is_produced(flow) {
-                produced.push((flow, position[0]));
-            }
+            *stage = is_produced(flow).then_some(position[0]);
         }
     }
-    for flow in &flows {
-        let stage = produced.iter().find(|(of, _)| std::ptr::eq(*of, flow)).map(|(_, stage)| *stage);
+    let outside = cx.env.stages.len();
+    for (flow, stage) in flows.iter().zip(&stages) {
         for plan in &flow.copies {
-            let from = match stage {
-                Some(stage) if flow.plan.stages > 1 => copy::stage_at(cx, plan, stage),
-                _ => Linear::default(),
-            };
+            let from = stage.map_or_else(Linear::default, |stage| copy::stage_at(cx, plan, stage));
             cx.env.stages.push(plan.active(from));
         }
     }
+    let produced: Vec<_> =
+        flows.iter().zip(stages).filter_map(|(flow, stage)| Some((flow, stage?))).collect();
+    // A producer fills no registers.
     match held.first() {
         Some(channel) => fragment::hold_fragments(cx, &channel.copies, body, walk)?,
         None if produced.is_empty() => walk(cx, body)?,
@@ -50,7 +47,6 @@ pub(super) fn stage<'a>(cx: &mut Cx<'a>, stmt: &Stmt, walk: Walk) -> Result<(), 
     for flow in flows.iter().filter(|flow| flow.mbarriers.is_some()) {
         mbarriers::fence_reads(cx, flow);
     }
-    give_back(cx, &produced);
     Ok(())
 }
 
@@ -68,8 +64,10 @@ fn until_read<'a>(
 ) -> Result<(), LowerError> {
     let done = |cx: &mut Cx<'a>| {
         cx.env.stages.truncate(outside);
-        produced.iter().for_each(|(flow, _)| mbarriers::fence_reads(cx, flow));
-        give_back(cx, produced);
+        for (flow, stage) in produced {
+            mbarriers::fence_reads(cx, flow);
+            flow.mbarriers.iter().for_each(|channel| mbarriers::release(cx, channel, *stage));
+        }
     };
     match body {
         Stmt::Let { values, first, rest } => {
@@ -99,14 +97,4 @@ fn is_read(nest: &Nest, flow: &Flow<'_>, stmt: &Stmt) -> bool {
         found |= accesses.iter().any(served);
     });
     found
-}
-
-/// The producer may fill them again.
-fn give_back(cx: &mut Cx<'_>, produced: &[(&Flow<'_>, Atom)]) {
-    for (flow, stage) in produced {
-        if let Some(channel) = &flow.mbarriers {
-            let stage = if flow.plan.stages == 1 { Atom::i32(0) } else { *stage };
-            mbarriers::release(cx, channel, stage);
-        }
-    }
 }

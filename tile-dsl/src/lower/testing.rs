@@ -44,7 +44,7 @@ pub fn taken(
         order,
         bands,
         persistent: None,
-        rounds_turn: false,
+        serpentine_rounds: false,
         segment: None,
         whole,
         unsegmented,

@@ -131,8 +131,8 @@ facts! {
     produced: BTreeSet<Digit>, line "produce";
     /// Which of the two.
     producer: Option<Unit>, line "producer";
-    /// Of loops over a CTA's tiles whose copies it makes, how many tiles there is room for where it is not one (`produce`).
-    tiles_ahead: BTreeMap<Digit, u32>, line "stages";
+    /// Of loops over tiles that CTAs have, the stages of copies that a producer makes once a tile, where there is more than one (`produce`).
+    tile_stages: BTreeMap<Digit, u32>, line "stages";
     /// Of produced loops, who says that a stage has been read where it is not a lane a warp (`arrive`).
     arrive: BTreeMap<Digit, Unit>, line "arrive";
     /// Produced loops that run backwards for every second tile of a CTA (`alternate`).
@@ -150,7 +150,7 @@ facts! {
     /// CTAs for each multiprocessor that take tile after tile (`persistent`).
     persistent: Option<u32>, line "persistent";
     /// Whether these take every second round of tiles backwards (`persistent(1, serpentine)`).
-    rounds_turn: bool, line "turning";
+    serpentine_rounds: bool, line "serpentine";
     /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
     pingpong: Option<u32>, line "pingpong";
     /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`, or `split_k` among them).

@@ -289,7 +289,7 @@ impl Together {
     /// Its channels; there are so many in the nest before.
     fn channels(&self, nest: &Nest, body: &Stmt, before: usize) -> Vec<Channel> {
         let digit = self.pipeline.map(|(digit, _)| digit);
-        let ahead = self.tile.and_then(|tile| nest.tiles_ahead.get(&tile).copied());
+        let ahead = self.tile.and_then(|tile| nest.tile_stages.get(&tile).copied());
         let stages = self.pipeline.map_or(ahead.unwrap_or(1), |(_, stages)| stages);
         let arrive = digit.or(self.tile).map_or(Unit::Warp, |d| nest.arriving(d));
         let of = |producer: Producer, full: [Full; 2], is_one: &dyn Fn(CopyId) -> bool| {

@@ -102,6 +102,14 @@ impl Unproduced {
     /// In words.
     pub fn text(self, nest: &Nest) -> String {
         match self {
+            Unproduced::NoPipeline { digit, .. }
+                if loops(&nest.body)
+                    .into_iter()
+                    .any(|(d, at)| d == digit && nest.is_produced_tile(d, at)) =>
+            {
+                let name = nest.digit_name(digit);
+                format!("nothing is staged once a tile of `{name}` that a producer could copy")
+            }
             Unproduced::NoPipeline { digit, .. } => {
                 format!("`{}` has no pipeline whose copies a producer could make", nest.digit_name(digit))
             }

@@ -24,7 +24,7 @@ pub(crate) struct Tiles {
     /// CTAs for each multiprocessor, where each takes tile after tile.
     pub persistent: Option<u32>,
     /// Whether these take every second round backwards.
-    pub rounds_turn: bool,
+    pub serpentine_rounds: bool,
     /// Tiles of an axis that are of two sizes.
     pub segment: Option<Segment>,
     /// Stores that are not shared out as others are, each with a loop that CTAs share out elsewhere.
@@ -170,7 +170,7 @@ impl Tiles {
             order: nest.order,
             bands: nest.bands,
             persistent: nest.persistent,
-            rounds_turn: nest.rounds_turn,
+            serpentine_rounds: nest.serpentine_rounds,
             segment: nest.segment,
             whole: whole(nest, factors.iter().map(|f| f.digit).filter(|d| !is_part(d)).collect()),
             unsegmented: Vec::new(),
@@ -264,7 +264,11 @@ impl Tiles {
             write!(out, " over {}, {}", nest.axis(band), nest.axis(along))?;
         }
         if let Some(ctas) = self.persistent {
-            write!(out, " persistent {ctas}{}", if self.rounds_turn { " in rounds that turn" } else { "" })?;
+            write!(
+                out,
+                " persistent {ctas}{}",
+                if self.serpentine_rounds { " in serpentine rounds" } else { "" }
+            )?;
         }
         if self.segment.is_some() {
             write!(out, " sizes whole, last")?;
