@@ -202,8 +202,8 @@ schedule! {
 schedule! {
     /// The same with limits. Half of the queries, so that registers hold conditions, too.
     pub causal_forward_lanes for causal_attention_lse<f32 | f16 | bf16> = attention::wide {
-        tile(i = 32);
-        split(i -> iw, il, ir: 4, 2);
+        tile(i = 16);
+        split(i -> iw, il, ir: 4, 1);
     }
     /// By `mma.sync`. A warp has 16 queries, so that its registers hold conditions, too.
     pub causal_forward_mma for causal_attention_lse<f16 | bf16> = attention::mma {
@@ -393,8 +393,17 @@ schedule! {
 }
 
 schedule! {
-    /// Each key with the queries that see it.
-    pub causal_keys_naive for causal_key_gradients<f32 | f16 | bf16> = keys_naive {}
+    /// Each key with the queries that see it. Two lanes share a key, so that registers hold conditions, too.
+    pub causal_keys_lanes for causal_key_gradients<f32 | f16 | bf16> {
+        fits(D <= 64);
+        tile(j = 64, i = 8);
+        split(j -> jw, jl: 16);
+        split(d -> dh, dl: 2);
+        split(e -> eh, el: 2);
+        reduce(s: lane);
+        reduce(dp: lane);
+        bind(jw -> warp.x, jl -> lane.y, dl -> lane.x, el -> lane.x);
+    }
     /// By `mma.sync`.
     pub causal_keys_mma for causal_key_gradients<f16 | bf16> = keys_mma {}
     /// By asynchronous MMA. The first keys are seen by the most queries, and come first.
@@ -457,7 +466,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     queries_wgmma_narrow_clustered,
     queries_wgmma_narrow3,
     queries_wgmma_narrow3_whole,
-    causal_keys_naive,
+    causal_keys_lanes,
     causal_keys_mma,
     causal_keys_wgmma,
     causal_keys_wgmma_narrow,
