@@ -117,7 +117,7 @@ const CAUSAL: &[&dyn AnySchedule] = &[
 
 #[test]
 fn tiles_of_any_length_follow_one_another() {
-    for (h, m, n, d) in [(1, 1, 1, 1), (3, 300, 300, 64), (5, 260, 120, 40), (2, 700, 400, 24)] {
+    for (h, m, n, d) in [(1, 1, 1, 1), (3, 260, 260, 64), (2, 390, 130, 24)] {
         let dims = [("H", h), ("M", m), ("N", n), ("D", d)];
         check::<k::causal>(&Case::new(k::causal::KERNEL, Some(DType::BF16), &dims, 3), CAUSAL);
     }

@@ -4,7 +4,7 @@
 //! loop that tells them apart is the same entry of one loop, in different steps. Behind the end of such a loop everything inside it has
 //! happened.
 
-use std::collections::HashMap;
+use smallvec::SmallVec;
 
 /// A loop whose steps are taken at once, by the number of its entry, and a step of it.
 pub type At = (u32, i64);
@@ -12,13 +12,19 @@ pub type At = (u32, i64);
 /// A moment, by number.
 pub type Moment = u32;
 
-/// The moments of a run.
+/// The moments of a run: a tree, in which a moment's loops are the edges to it from the root.
 pub struct Moments {
-    known: HashMap<Vec<At>, Moment>,
-    all: Vec<Vec<At>>,
-    path: Vec<At>,
+    all: Vec<Node>,
     now: Moment,
     entries: u32,
+}
+
+/// A moment, as the last loop around it and the moment without that loop. The root is its own.
+#[derive(Clone, Copy)]
+struct Node {
+    around: Moment,
+    at: At,
+    depth: u32,
 }
 
 /// Most moments that are kept of an element. Later ones are compared with these.
@@ -28,14 +34,15 @@ const MOST: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
     /// Writes: whether it was a contribution to a reduction.
-    writes: Vec<(Moment, bool)>,
-    reads: Vec<Moment>,
+    writes: SmallVec<[(Moment, bool); 2]>,
+    reads: SmallVec<[Moment; 2]>,
 }
 
 impl Moments {
     /// At the start of a run.
     pub fn new() -> Self {
-        Moments { known: HashMap::from([(vec![], 0)]), all: vec![vec![]], path: vec![], now: 0, entries: 0 }
+        let root = Node { around: 0, at: (0, 0), depth: 0 };
+        Moments { all: vec![root], now: 0, entries: 0 }
     }
 
     /// A number for a loop that is entered.
@@ -44,16 +51,16 @@ impl Moments {
         self.entries
     }
 
-    /// Goes into a step of a loop.
+    /// Goes into a step of a loop, which each entry of the loop does once.
     pub fn step_in(&mut self, at: At) {
-        self.path.push(at);
-        self.find();
+        let depth = self.node(self.now).depth + 1;
+        self.all.push(Node { around: self.now, at, depth });
+        self.now = self.all.len() as Moment - 1;
     }
 
     /// Leaves a step.
     pub fn step_out(&mut self) {
-        self.path.pop();
-        self.find();
+        self.now = self.node(self.now).around;
     }
 
     /// The moment.
@@ -61,21 +68,24 @@ impl Moments {
         self.now
     }
 
-    fn find(&mut self) {
-        self.now = match self.known.get(&self.path) {
-            Some(moment) => *moment,
-            None => {
-                self.all.push(self.path.clone());
-                self.known.insert(self.path.clone(), self.all.len() as Moment - 1);
-                self.all.len() as Moment - 1
-            }
-        };
+    fn node(&self, moment: Moment) -> Node {
+        self.all[moment as usize]
     }
 
-    fn at_once(&self, a: Moment, b: Moment) -> bool {
-        let (a, b) = (&self.all[a as usize], &self.all[b as usize]);
-        let apart = a.iter().zip(b).find(|(a, b)| a != b);
-        apart.is_some_and(|((one, _), (other, _))| one == other)
+    fn at_once(&self, mut a: Moment, mut b: Moment) -> bool {
+        while self.node(a).depth > self.node(b).depth {
+            a = self.node(a).around;
+        }
+        while self.node(b).depth > self.node(a).depth {
+            b = self.node(b).around;
+        }
+        if a == b {
+            return false;
+        }
+        while self.node(a).around != self.node(b).around {
+            (a, b) = (self.node(a).around, self.node(b).around);
+        }
+        self.node(a).at.0 == self.node(b).at.0
     }
 }
 

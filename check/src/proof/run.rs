@@ -5,7 +5,9 @@ use super::{
     concurrent::{Moments, Touched},
     terms::{Made, Term, name, summand, term},
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     index::{Affine, AxisId},
     nest::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, ValueId},
@@ -14,7 +16,7 @@ use tile_dsl::{
 };
 
 /// An element of a tensor.
-pub type Place = (TensorId, Vec<i64>);
+pub type Place = (TensorId, SmallVec<[i64; 6]>);
 /// What a nest has stored: the term of each element.
 pub type Stored = BTreeMap<Place, Term>;
 
@@ -39,7 +41,7 @@ pub fn run(nest: &Nest, sizes: &BTreeMap<String, i64>, complete: bool) -> Result
         point: vec![0; nest.kernel.axes.len()],
         values: nest.values.iter().map(|_| None).collect(),
         stored: BTreeMap::new(),
-        touched: HashMap::new(),
+        touched: FxHashMap::default(),
         frames: Vec::new(),
         moments: Moments::new(),
         entered: BTreeMap::new(),
@@ -70,10 +72,10 @@ enum Held {
     Sum(RedOp, u128),
 }
 
-/// The elements of a value in its innermost `let`, by their point.
+/// The elements of a value in its innermost `let`, by number.
 #[derive(Default)]
 struct Elements {
-    held: HashMap<Vec<i64>, (Option<Held>, Touched)>,
+    held: FxHashMap<usize, (Option<Held>, Touched)>,
     /// How many loops that units share out are around the `let`.
     units: usize,
 }
@@ -83,9 +85,15 @@ enum Frame {
     /// A loop that runs a step after the other.
     Loop,
     /// A pipelined loop: its copies may have been made when it was entered. What it has stored to since, as it was then.
-    Pipelined(HashMap<Place, Option<Term>>),
+    Pipelined(FxHashMap<Place, Option<Term>>),
     /// A copy: what has been stored to since it was made, as it was then.
-    Copied(CopyId, HashMap<Place, Option<Term>>),
+    Copied(CopyId, FxHashMap<Place, Option<Term>>),
+}
+
+/// The steps of a loop: what each adds to its axis, with the segment whose last tile it is.
+enum Points {
+    Even { steps: i64, stride: i64, last: Option<Segment> },
+    Segments(Vec<(i64, Option<Segment>)>),
 }
 
 struct Machine<'n> {
@@ -102,7 +110,7 @@ struct Machine<'n> {
     point: Vec<i64>,
     values: Vec<Option<Elements>>,
     stored: Stored,
-    touched: HashMap<Place, Touched>,
+    touched: FxHashMap<Place, Touched>,
     frames: Vec<Frame>,
     moments: Moments,
     /// How often each serpentine loop was entered.
@@ -130,7 +138,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Stmt::Stage { copy, body } => self.inside(Frame::Copied(*copy, HashMap::new()), body),
+            Stmt::Stage { copy, body } => self.inside(Frame::Copied(*copy, FxHashMap::default()), body),
             Stmt::Skip => Ok(()),
             Stmt::Def { value, expr } | Stmt::Set { value, expr } => {
                 let new = Held::Is(self.expr(expr)?);
@@ -192,16 +200,14 @@ impl Machine<'_> {
 
     fn steps(&mut self, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(), Fault> {
         let axis = usize::from(digit.axis.0);
-        let mut order = self.points(digit);
+        let mut backwards = false;
         if at == LoopKind::Serpentine {
             let entered = self.entered.entry(digit).or_insert(0);
             *entered += 1;
-            if entered.is_multiple_of(2) {
-                order.reverse();
-            }
+            backwards = entered.is_multiple_of(2);
         }
         self.frames.push(match at {
-            LoopKind::Pipe(_) => Frame::Pipelined(HashMap::new()),
+            LoopKind::Pipe(_) => Frame::Pipelined(FxHashMap::default()),
             _ => Frame::Loop,
         });
         let at_once = matches!(at, LoopKind::Unit(..) | LoopKind::Vec | LoopKind::Atom(..));
@@ -210,13 +216,13 @@ impl Machine<'_> {
         if unit {
             self.units.push(digit.axis);
         }
-        let around = self.last;
-        let mut result = Ok(());
-        for (n, (offset, last)) in order.into_iter().enumerate() {
+        let (around, points) = (self.last, self.points(digit));
+        let mut step = |n: usize, (offset, last): (i64, Option<Segment>)| {
             self.point[axis] += offset;
             self.last = last;
+            let mut result = Ok(());
             // Points beyond the extent do nothing.
-            if self.point[axis] < self.extents[axis] && result.is_ok() {
+            if self.point[axis] < self.extents[axis] {
                 if at_once {
                     self.moments.step_in((entry, n as i64));
                 }
@@ -226,7 +232,20 @@ impl Machine<'_> {
                 }
             }
             self.point[axis] -= offset;
-        }
+            result
+        };
+        let result = match points {
+            Points::Even { steps, stride, last } => {
+                let mut order = (0..steps).map(|n| if backwards { steps - 1 - n } else { n });
+                order.try_for_each(|n| step(n as usize, (n * stride, last)))
+            }
+            Points::Segments(mut order) => {
+                if backwards {
+                    order.reverse();
+                }
+                order.into_iter().enumerate().try_for_each(|(n, point)| step(n, point))
+            }
+        };
         if unit {
             self.units.pop();
         }
@@ -235,8 +254,7 @@ impl Machine<'_> {
         result
     }
 
-    /// What each step of a loop adds to its axis, with the segment whose last tile it is.
-    fn points(&self, digit: Digit) -> Vec<(i64, Option<Segment>)> {
+    fn points(&self, digit: Digit) -> Points {
         let (at, extent) = (self.point[usize::from(digit.axis.0)], self.extents[usize::from(digit.axis.0)]);
         let stride = i64::from(digit.stride);
         if let Some(segment) = self.nest.segment.filter(|s| s.digit == digit) {
@@ -245,7 +263,7 @@ impl Machine<'_> {
                 let whole = i64::from(segment.points) / stride;
                 (0..=whole).map(move |n| (from + n * stride, (n == whole).then_some(segment)))
             });
-            return tiles.collect();
+            return Points::Segments(tiles.collect());
         }
         // In the last tile of a segment there are no points behind it.
         let end = match self.last.filter(|s| s.digit.axis == digit.axis) {
@@ -257,7 +275,7 @@ impl Machine<'_> {
             Steps::Fixed(n) => left.min(i64::from(n)),
             Steps::Rest => left,
         };
-        (0..steps).map(|step| (step * stride, self.last)).collect()
+        Points::Even { steps, stride, last: self.last }
     }
 
     /// Whether it is said how the parts of a reduction come together, if units hold parts of it.
@@ -269,27 +287,28 @@ impl Machine<'_> {
         if self.complete && parts && !said { Err(Fault::Parts(info.name.clone())) } else { Ok(()) }
     }
 
-    /// The elements of a value's axes at this point.
-    fn slot(&self, value: ValueId) -> Vec<i64> {
-        self.nest.value(value).axes.iter().map(|axis| self.point[usize::from(axis.0)]).collect()
+    /// The number of a value's element at this point, as if they lay in rows.
+    fn element(&self, value: ValueId) -> usize {
+        let axes = self.nest.value(value).axes.iter().map(|axis| usize::from(axis.0));
+        axes.fold(0, |row, axis| row * self.extents[axis] as usize + self.point[axis] as usize)
     }
 
     /// What an element holds before anything writes it.
     fn initial(&self, value: ValueId) -> Option<Held> {
         let info = self.nest.value(value);
         match (info.init, info.reduction) {
-            (Some(number), _) => Some(Held::Is(term(Made::Number, [name(&(number, info.dtype))]))),
+            (Some(number), _) => Some(Held::Is(term(Made::Number, [name(&(number.to_bits(), info.dtype))]))),
             (None, Some(op)) => Some(Held::Sum(op, 0)),
             (None, None) => None,
         }
     }
 
     fn read(&mut self, value: ValueId) -> Result<Held, Fault> {
-        let slot = self.slot(value);
+        let element = self.element(value);
         let unset = || Fault::Unset(self.nest.value(value).name.clone());
         let start = self.initial(value);
         let elements = self.values[usize::from(value.0)].as_mut().ok_or_else(unset)?;
-        let (held, touched) = elements.held.entry(slot).or_default();
+        let (held, touched) = elements.held.entry(element).or_default();
         let at_once = touched.read(&self.moments);
         let held = held.or(start).ok_or_else(unset)?;
         if at_once { Err(Fault::AtOnce(format!("`{}`", self.nest.value(value).name))) } else { Ok(held) }
@@ -301,11 +320,11 @@ impl Machine<'_> {
         contributes: bool,
         new: impl FnOnce(Option<Held>) -> Held,
     ) -> Result<(), Fault> {
-        let slot = self.slot(value);
+        let element = self.element(value);
         let info = self.nest.value(value);
         let unset = || Fault::Unset(info.name.clone());
         let elements = self.values[usize::from(value.0)].as_mut().ok_or_else(unset)?;
-        let (held, touched) = elements.held.entry(slot).or_default();
+        let (held, touched) = elements.held.entry(element).or_default();
         *held = Some(new(*held));
         if touched.write(&self.moments, contributes) {
             return Err(Fault::AtOnce(format!("`{}`", info.name)));
@@ -324,7 +343,7 @@ impl Machine<'_> {
     /// Where an access is at this point. Where values are added, the terms of the sums stand for the coordinates.
     fn place(&self, access: AccessId, by: &[Term]) -> Place {
         let info = self.nest.access(access);
-        let mut at: Vec<i64> = info.index.iter().map(|index| self.index(index)).collect();
+        let mut at: SmallVec<_> = info.index.iter().map(|index| self.index(index)).collect();
         for (dim, value) in info.by.keys().zip(by) {
             at[*dim] = term(Made::Operator, [name(&"index"), at[*dim] as u128, *value]) as i64;
         }
@@ -387,8 +406,8 @@ impl Machine<'_> {
     }
 
     fn expr(&mut self, expr: &Expr) -> Result<Term, Fault> {
-        let made = |of: &dyn std::fmt::Debug, parts: &[Term]| {
-            term(Made::Operator, std::iter::once(name(of)).chain(parts.iter().copied()))
+        let made = |of: Term, parts: &[Term]| {
+            term(Made::Operator, std::iter::once(of).chain(parts.iter().copied()))
         };
         Ok(match expr {
             Expr::Load(access) => self.load(*access, &[])?,
@@ -401,7 +420,7 @@ impl Machine<'_> {
                 let held = self.read(*value)?;
                 self.finished(*value, held)
             }
-            Expr::Const(number, dtype) => term(Made::Number, [name(&(number, dtype))]),
+            Expr::Const(number, dtype) => term(Made::Number, [name(&(number.to_bits(), dtype))]),
             Expr::Scalar(scalar) => term(Made::Number, [1, u128::from(scalar.0)]),
             Expr::Iota(axis) => term(Made::Number, [2, self.point[usize::from(axis.0)] as u128]),
             Expr::Edge(axis, edge) => {
@@ -416,11 +435,11 @@ impl Machine<'_> {
                 term(Made::Number, [2, number as u128])
             }
             Expr::Dim(extent) => term(Made::Number, [2, extent.eval(self.sizes).unwrap_or(0) as u128]),
-            Expr::Un(op, a) => made(op, &[self.expr(a)?]),
-            Expr::Bin(op, a, b) => made(op, &[self.expr(a)?, self.expr(b)?]),
-            Expr::Cmp(op, a, b) => made(op, &[self.expr(a)?, self.expr(b)?]),
-            Expr::Select(c, a, b) => made(&"select", &[self.expr(c)?, self.expr(a)?, self.expr(b)?]),
-            Expr::Cast(to, a) => made(to, &[self.expr(a)?]),
+            Expr::Un(op, a) => made(name(&("one", op)), &[self.expr(a)?]),
+            Expr::Bin(op, a, b) => made(name(&("two", op)), &[self.expr(a)?, self.expr(b)?]),
+            Expr::Cmp(op, a, b) => made(name(&("compare", op)), &[self.expr(a)?, self.expr(b)?]),
+            Expr::Select(c, a, b) => made(name(&"select"), &[self.expr(c)?, self.expr(a)?, self.expr(b)?]),
+            Expr::Cast(to, a) => made(name(&("to", to)), &[self.expr(a)?]),
         })
     }
 }
