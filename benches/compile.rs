@@ -5,7 +5,7 @@
 //! element types, as one expansion proves them, 2 s unoptimised; and loops in reverse order, of which ten may take 300 ms.
 //! `mistake`: a schedule with a tile that is too large, for a kernel of 30 values and three element types, and for the
 //! longest ones of the example, help included; the budget is 1 s unoptimised. `ptx`: lowering, code generation and LLVM; the
-//! budget is 150 ms. What was measured last is in `docs/performance.md`, "Compile times".
+//! budget is 150 ms. What was measured last is in `docs/performance-compiler.md`, "Compile times".
 //!
 //! `cargo bench --bench compile` is optimised. Proc macros are not by default, so for their times:
 //! `cargo bench --profile dev --config profile.dev.package.tile-dsl.opt-level=0
