@@ -195,6 +195,8 @@ schedule! {
     }
     /// By asynchronous MMA, the first product a step ahead.
     pub forward_wgmma on sm_90a for attention_lse<f16 | bf16> = attention::wgmma_skewed {}
+    /// The first tile of keys says how large weights are.
+    pub forward_wgmma_frozen on sm_90a for attention_lse<f16 | bf16> = attention::wgmma_frozen {}
     /// Heads of up to 64.
     pub forward_wgmma_narrow on sm_90a for attention_lse<f16 | bf16> = attention::wgmma_narrow {}
 }
@@ -442,6 +444,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     forward_lanes,
     forward_mma,
     forward_wgmma,
+    forward_wgmma_frozen,
     forward_wgmma_narrow,
     causal_forward_lanes,
     causal_forward_mma,

@@ -53,6 +53,26 @@ mod kernels {
         store(square, [i], t / l);
     }
 
+    /// The same with powers of 2, and a logarithm to base 2.
+    #[tile_kernel]
+    pub fn binary_moments(x: &Tensor<f32, M, N>, total: &mut Tensor<f32, M>, square: &mut Tensor<f32, M>) {
+        let i = program_tile(M);
+        let mut m = full::<f32>(f32::NEG_INFINITY, [i]);
+        let mut l = zeros::<f32>([i]);
+        let mut t = zeros::<f32>([i]);
+        for j in tiles(N) {
+            let a = load(x, [i, j]);
+            let top = max(m, max(a, j));
+            let p = exp2(a - top);
+            let alpha = exp2(m - top);
+            l = l * alpha + sum(p, j);
+            t = t * alpha + sum(p * a * a, j);
+            m = top;
+        }
+        store(total, [i], m + 1.442695 * log(l));
+        store(square, [i], t / l);
+    }
+
     /// Attention of each row to the keys before it.
     #[tile_kernel]
     pub fn causal<T: Float>(
@@ -104,6 +124,8 @@ mod kernels {
         pub plain for moments { tile(i = 4, j = 8); bind(i -> thread.y); }
         pub plain_frozen = plain { freeze(m); }
         pub staged = plain { stage(x at j: shared, cp_async, vector(16)); pipeline(j, 2); freeze(m); }
+        pub binary for binary_moments = plain {}
+        pub binary_frozen for binary_moments = staged {}
     }
 }
 use kernels as k;
@@ -236,16 +258,24 @@ fn moments_are_as_without() {
             let device = Device::sim();
             let x: Vec<f32> = (0..m * n).map(|at| large(at % n.max(1)) + pseudo(at, 4)).collect();
             let x = Buffer::from_slice(&device, &x, &[m, n]).unwrap();
-            let run = |schedule: &dyn AnySchedule| {
+            let run = |schedule: &dyn AnySchedule, binary: bool| {
                 let [mut total, mut square] = [0; 2].map(|_| Buffer::<f32>::poisoned(&device, &[m]).unwrap());
-                let report = k::moments(&x, &mut total, &mut square).schedule_dyn(schedule).run().unwrap();
+                let report = match binary {
+                    false => k::moments(&x, &mut total, &mut square).schedule_dyn(schedule).run(),
+                    true => k::binary_moments(&x, &mut total, &mut square).schedule_dyn(schedule).run(),
+                };
+                let report = report.unwrap();
                 assert!(report.findings.is_empty(), "{}: {:?}", schedule.name(), report.findings);
                 [total.to_vec().unwrap(), square.to_vec().unwrap()].concat()
             };
-            let expected = run(&k::plain);
-            for schedule in [&k::plain_frozen as &dyn AnySchedule, &k::staged] {
-                for (a, b) in expected.iter().zip(run(schedule)) {
-                    assert!(alike(*a, b), "{} of {name}, {m}×{n}: {b}, not {a}", schedule.name());
+            let pairs = [
+                (&k::plain as &dyn AnySchedule, &k::plain_frozen as &dyn AnySchedule, false),
+                (&k::plain, &k::staged, false),
+                (&k::binary, &k::binary_frozen, true),
+            ];
+            for (exact, frozen, binary) in pairs {
+                for (a, b) in run(exact, binary).iter().zip(run(frozen, binary)) {
+                    assert!(alike(*a, b), "{} of {name}, {m}×{n}: {b}, not {a}", frozen.name());
                 }
             }
         }

@@ -5,8 +5,8 @@
 //! →  the first step as it is; the others: p = exp2(s - m); l = l + Σp
 //!    if some l is not below 2^100: all steps once more, as they are
 //! ```
-//! Condition: in every frame the results are the same. Each sum is one of powers of `x - m`, and what is stored is a quotient of such
-//! sums, or does not depend on `m`.
+//! Condition: in every frame the results are the same. Each sum is one of powers of `x - m`. What is stored is a quotient of such sums,
+//! `m` plus the logarithm of one, as in `m + log(l) * 1.442695` for powers of 2, or does not depend on `m`.
 //! Cost: the loop has two texts; a tile that is computed again takes twice the time, and so does each whose first step has no points.
 //! Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 

@@ -100,7 +100,7 @@ impl Unfrozen {
                     Target::Access(access) => &nest.tensor(nest.access(*access).tensor).name,
                 };
                 format!(
-                    "`{target}` would be another one: it is no sum of `exp2(x - {own})` or the like, and no quotient of such sums"
+                    "`{target}` would be another one: it is neither a sum of `exp2(x - {own})` or the like, nor a quotient of such sums, nor `{own}` plus the logarithm of one to the same base"
                 )
             }
             Unfrozen::Start(_, sum) => format!("`{}` starts at another number than 0", name(sum)),

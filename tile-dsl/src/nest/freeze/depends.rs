@@ -8,7 +8,8 @@
 //! | `exp(m - top)` | 2^(m - top): from sums that m scales to those that top scales |
 //! | a sum, the greatest, the least of what is scaled alike | scaled alike |
 //! | `a / b`, where both are scaled alike | x |
-//! | `m + log(l)`, where l is x·2^-m | x |
+//! | `m + log(l)`, where l is x·exp(-m) | x |
+//! | `m + log(l) * 1.442695`, the logarithm to base 2, where l is x·2^-m | x |
 //!
 //! In a loop a maximum may be too low, so that what it scales overflows. That is seen in the sums at the end: infinities and what is no
 //! number go on to them. So nothing there may hide one: no quotient by what is scaled, no comparison of it, no power that grows with
@@ -110,11 +111,10 @@ impl Known<'_> {
                 Sum(c) if self.is_power(*op) => Scaled(c.map(|c| -c)),
                 _ => return None,
             },
-            Expr::Un(UnOp::Log, a) => match self.of(a)? {
-                FREE | Zero => FREE,
-                Scaled(n) if self.at == At::Behind && self.is_power(UnOp::Exp) => Sum(n.map(|n| -n)),
-                _ => return None,
-            },
+            Expr::Un(UnOp::Log, a) => self.logarithm(a, UnOp::Exp)?,
+            Expr::Bin(BinOp::Mul, a, b) if let Some(of) = to_base_2(a, b).or(to_base_2(b, a)) => {
+                self.logarithm(of, UnOp::Exp2)?
+            }
             Expr::Bin(op @ (BinOp::Add | BinOp::Sub), a, b) => {
                 let sign = if *op == BinOp::Add { 1 } else { -1 };
                 match (self.of(a)?, self.of(b)?) {
@@ -168,6 +168,15 @@ impl Known<'_> {
         })
     }
 
+    /// The logarithm of an expression to the base of these powers.
+    fn logarithm(&mut self, of: &Expr, power: UnOp) -> Option<Depends> {
+        match self.of(of)? {
+            FREE | Zero => Some(FREE),
+            Scaled(n) if self.at == At::Behind && self.is_power(power) => Some(Sum(n.map(|n| -n))),
+            _ => None,
+        }
+    }
+
     /// Whether a condition says that a maximum is infinite: it is seen to that it is not.
     fn never(&self, condition: &Expr) -> bool {
         match condition {
@@ -212,6 +221,14 @@ impl Known<'_> {
             None if self.of.contains_key(&value) => None,
             None => Some(term),
         }
+    }
+}
+
+/// Of what a product is the logarithm to base 2: of natural ones it is log₂ e times as large, as near as f32 says it.
+fn to_base_2<'e>(logarithm: &'e Expr, factor: &Expr) -> Option<&'e Expr> {
+    match (logarithm, factor) {
+        (Expr::Un(UnOp::Log, of), Expr::Const(x, _)) if *x as f32 == std::f32::consts::LOG2_E => Some(of),
+        _ => None,
     }
 }
 
