@@ -113,6 +113,7 @@ schedule! {
         tile(g = 1);
         drop(pad(q), pad(k), pad(v));
         swizzle(q: 128, k: 128, v: 128);
+        unroll(d.atom in s);
         pipeline(n, 5);
     }
     /// A lane an element of a head.
@@ -132,6 +133,7 @@ schedule! {
         stage(k, v at n: shared, tma);
         drop(pad(q), pad(k), pad(v));
         swizzle(q: 128, k: 128, v: 128);
+        unroll(d.atom in s);
         pipeline(n, 6);
         produce(n: warp);
     }
