@@ -285,7 +285,7 @@ pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
 /// For [`crate::paged_attention`], of heads of so many elements: the parts, and what joins them.
 pub fn paged_attention(device: &Device, dtype: DType, d: usize) -> [Chosen; 2] {
     // A tensor map takes rows of whole 16 bytes; of others the cache would be copied first.
-    let early: Chosen = if d.is_multiple_of(8) { &paged::mapped_early } else { &paged::mma_early };
+    let early: Chosen = if d.is_multiple_of(8) { &paged::mapped } else { &paged::mma_early };
     let parts = wide(dtype, &paged::lanes, behind(device, &paged::mma, early));
     [parts, behind(device, &paged::together, &paged::together_early)]
 }

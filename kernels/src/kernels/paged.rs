@@ -93,7 +93,7 @@ schedule! {
         bind(g -> warp.x, r -> lane.y, dl -> lane.x, el -> lane.x);
         vectorize(dv, ev);
     }
-    /// Pages in shared memory, three ahead. A warp has a head of the cache, and tensor cores multiply its queries by the keys.
+    /// Pages in shared memory, three at a time. A warp has a head of the cache, and tensor cores multiply its queries by the keys.
     pub mma for parts<f16 | bf16> {
         fits(D <= 128);
         tile(g = 4, r = 16, n = 1, t = 16);
@@ -128,7 +128,8 @@ schedule! {
 }
 
 schedule! {
-    /// A warp copies pages by tensor maps, as far ahead as shared memory goes: no warp that multiplies waits for the number of a page.
+    /// A warp copies pages by tensor maps, as far ahead as shared memory goes: no warp that multiplies waits for the number of a page. Begins
+    /// while the launch before it ends.
     pub mapped on sm_90 for parts<f16 | bf16> = mma {
         stage(k, v at n: shared, tma);
         drop(pad(q), pad(k), pad(v));
@@ -136,6 +137,7 @@ schedule! {
         unroll(d.atom in s);
         pipeline(n, 6);
         produce(n: warp);
+        launch(dependent);
     }
     /// Half as far ahead, in two CTAs a multiprocessor: one multiplies while the other waits.
     pub mapped_twice = mapped { pipeline(n, 3); }
@@ -154,8 +156,6 @@ schedule! {
     /// Begins while the launch before it ends.
     pub mma_early on sm_90 = mma { launch(dependent); }
     /// Begins while the launch before it ends.
-    pub mapped_early on sm_90 = mapped { launch(dependent); }
-    /// Begins while the launch before it ends.
     pub together_early on sm_90 = together { launch(dependent); }
 }
 
@@ -171,8 +171,7 @@ pub const PARTS: &[&dyn AnySchedule] = schedules![
     mapped_two,
     mapped_two_thrice,
     mapped_one,
-    mma_early,
-    mapped_early
+    mma_early
 ];
 
 /// All schedules.
@@ -188,7 +187,6 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     mapped_two_thrice,
     mapped_one,
     mma_early,
-    mapped_early,
     together,
     together_early
 ];
