@@ -2,11 +2,8 @@
 
 use tilewright::prelude::*;
 #[allow(unused_imports, reason = "tests need the schedules alone")]
-pub use tilewright_kernels::kernels::paged::{combine, lanes, mma, naive, parts, together};
+pub use tilewright_kernels::kernels::paged::{PARTS as SCHEDULES, combine, parts};
 
 /// All schedules.
 #[allow(dead_code, reason = "of tests")]
 pub const EVERY: &[&dyn AnySchedule] = tilewright_kernels::kernels::paged::SCHEDULES;
-/// Those of the parts.
-#[allow(dead_code, reason = "the example's")]
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, mma];

@@ -146,7 +146,7 @@ impl Generic for Options {
         let scale = 1.0 / (d.max(1) as f32).sqrt();
         let each = n.div_ceil(c).next_multiple_of(PAGE) as i32;
         let step = Step { q: &q_in, k: &k_in, v: &v_in, pages: &pages_in, len: &len_in, scale, each };
-        let [_, rest] = choose::paged_attention(device, T::DTYPE);
+        let [_, rest] = choose::paged_attention(device, T::DTYPE, d);
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
             let mut most = Buffer::<f32>::poisoned(device, &[b, c, g, r])?;
             let mut weight = Buffer::<f32>::poisoned(device, &[b, c, g, r])?;

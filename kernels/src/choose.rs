@@ -282,9 +282,11 @@ pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
     (tokens / PART).min(MULTIPROCESSORS / ctas).max(1)
 }
 
-/// For [`crate::paged_attention`]: the parts, and what joins them.
-pub fn paged_attention(device: &Device, dtype: DType) -> [Chosen; 2] {
-    let parts = wide(dtype, &paged::lanes, behind(device, &paged::mma, &paged::mma_early));
+/// For [`crate::paged_attention`], of heads of so many elements: the parts, and what joins them.
+pub fn paged_attention(device: &Device, dtype: DType, d: usize) -> [Chosen; 2] {
+    // A tensor map takes rows of whole 16 bytes; of others the cache would be copied first.
+    let early: Chosen = if d.is_multiple_of(8) { &paged::mapped } else { &paged::mma_early };
+    let parts = wide(dtype, &paged::lanes, behind(device, &paged::mma, early));
     [parts, behind(device, &paged::together, &paged::together_early)]
 }
 

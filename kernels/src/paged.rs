@@ -17,7 +17,7 @@ const PAGE: usize = 16;
 /// Token t of sequence b has its key in `k_pages[pages[b, t / 16], t % 16]`, and its value in the same place of `v_pages`.
 /// The first `len[b]` tokens count.
 /// A sequence without tokens gets zeros.
-/// Pages behind the last token may be any number, such as −1.
+/// Pages behind the last token may be any number, such as −1, and what is in the cache behind it may be NaN.
 ///
 /// H heads of queries share G heads of keys and values, H / G neighbours each.
 /// Several CTAs take a part of the tokens each, and a second launch joins the parts.
@@ -85,7 +85,7 @@ pub fn paged_attention<T: Float>(
     let mut most = most.reshaped_mut(&[b, parts, g, r])?;
     let mut weight = weight.reshaped_mut(&[b, parts, g, r])?;
     let (q, mut o) = (seen(q, &[b, g, r, d])?, seen_mut(o, &[b, g, r, d])?);
-    let [first, second] = choose::paged_attention(on.device(), T::DTYPE);
+    let [first, second] = choose::paged_attention(on.device(), T::DTYPE, d);
     // As many tokens as there are fit an `i32`: the launch checks that.
     let each = i32::try_from(each).unwrap_or(i32::MAX);
     let launch = kernels::paged::parts(

@@ -3,7 +3,11 @@
 use tilewright::prelude::*;
 
 /// Of each part of a sequence's keys: the greatest score, the sum of weights, and the weighted sum of values. The cache has pages of 16 tokens;
-/// `pages` says where those of a sequence are, and `len` how many tokens it has. A part has `each` keys. R queries share a head of the cache.
+/// `pages` says where those of a sequence are, and `len` how many tokens it has. A part has `each` keys, whole pages. R queries share a head of
+/// the cache.
+///
+/// A step takes a page. The last one is read from so far before its first token on that it ends with the last token: what is before the page
+/// reads as zero, and nothing is read of what is behind the sequence. So numbers of any kind may be there.
 #[tile_kernel]
 pub fn parts<T: Float>(
     q: &Tensor<T, B, G, R, D>,
@@ -22,16 +26,28 @@ pub fn parts<T: Float>(
     let mut m = full::<f32>(f32::NEG_INFINITY, [b, c, g, r]);
     let mut l = zeros::<f32>([b, c, g, r]);
     let mut acc = zeros::<f32>([b, c, g, r, e]);
-    for j in tiles({ 16 * L }).between(each * c, min(each * c + each, load(len, [b]))) {
-        let page = load(pages, [b, j / 16]);
-        let s = dot(load(q, [b, g, r, d]), load(k, [page, j % 16, g, d]), zeros::<f32>([b, g, r, j]))
-            * (scale * 1.442695);
-        let top = max(m, max(s, j));
-        let p = exp2(s - top);
-        let alpha = exp2(m - top);
-        l = l * alpha + sum(p, j);
-        acc = dot(p.cast::<T>(), load(v, [page, j % 16, g, e]), acc * alpha);
-        m = top;
+    for n in tiles(L).between(each / 16 * c, min(each / 16 * (c + 1), (load(len, [b]) + 15) / 16)) {
+        // A loop rather than `whole`: tensor cores add along the last axis that a product is summed over, and that is not to be `n`.
+        for t in tiles(16) {
+            let page = load(pages, [b, n]);
+            let s = dot(
+                load(q, [b, g, r, d]),
+                load(k, [page, t + min(load(len, [b]) - 16 * n - 16, 0), g, d]),
+                zeros::<f32>([b, g, r, n, t]),
+            );
+            // A finite number, so that a tile without a token leaves no NaN; the tile with the last token makes nothing of its weights.
+            let seen = select(t + min(load(len, [b]) - 16 * n - 16, 0) < 0, f32::MIN, s * (scale * 1.442695));
+            let top = max(m, max(max(seen, t), n));
+            let p = exp2(seen - top);
+            let alpha = exp2(m - top);
+            l = l * alpha + sum(sum(p, t), n);
+            acc = dot(
+                p.cast::<T>(),
+                load(v, [page, t + min(load(len, [b]) - 16 * n - 16, 0), g, e]),
+                acc * alpha,
+            );
+            m = top;
+        }
     }
     store(most, [b, c, g, r], m);
     store(weight, [b, c, g, r], l);
@@ -59,37 +75,46 @@ schedule! {
     /// A thread a query, from global memory.
     pub naive for parts<f32 | f16 | bf16> {
         fits(D <= 128);
-        tile(g = 8, r = 4, j = 4);
+        tile(g = 8, r = 4, n = 1, t = 4);
         bind(g -> thread.y, r -> thread.x);
     }
-    /// Eight lanes share the head of a query; a warp has a head of the cache, whose keys and values pass through shared memory, two tiles
+    /// Eight lanes share the head of a query; a warp has a head of the cache, whose keys and values pass through shared memory, two pages
     /// deep.
     pub lanes for parts<f32> {
         fits(D <= 128);
-        tile(g = 4, r = 4, j = 16);
+        tile(g = 4, r = 4, n = 1, t = 16);
         split(d -> dh, dl, dv: 8, 4);
         split(e -> eh, el, ev: 8, 4);
-        reorder(dh, dl, dv, g, r, j in s.dot);
-        reorder(j, g, r, eh, el, ev in acc);
-        stage(k, v at j: shared, cp_async, vector(16));
-        pipeline(j, 2);
-        reduce(s.dot: lane);
+        reorder(dh, dl, dv, g, r, t in s);
+        reorder(t, g, r, eh, el, ev in acc);
+        stage(k, v at n: shared, cp_async, vector(16));
+        pipeline(n, 2);
+        reduce(s: lane);
         bind(g -> warp.x, r -> lane.y, dl -> lane.x, el -> lane.x);
         vectorize(dv, ev);
     }
-    /// Rows of keys and values that `pages` names in shared memory, three tiles ahead. A warp has a head of the cache, and tensor cores
-    /// multiply its queries by the keys.
+    /// Pages in shared memory, three at a time. A warp has a head of the cache, and tensor cores multiply its queries by the keys.
     pub mma for parts<f16 | bf16> {
         fits(D <= 128);
-        tile(g = 4, r = 16, j = 16);
+        tile(g = 4, r = 16, n = 1, t = 16);
         split(r -> rw, rm: 16);
-        tensor_core(s.dot: mma);
+        tensor_core(s: mma);
         tensor_core(acc: mma);
         stage(q at r: shared, vector(16));
-        stage(k, v at j: shared, cp_async, vector(16));
+        stage(k, v at n: shared, cp_async, vector(16));
         pad(q: 16, k: 16, v: 16);
-        pipeline(j, 3);
+        pipeline(n, 3);
         bind(g -> warp.x);
+    }
+    /// Two heads, so that a multiprocessor has three CTAs.
+    pub mma_two = mma { tile(g = 2); }
+    /// A warp a CTA, which no other one waits for: a multiprocessor has five.
+    pub mma_one = mma {
+        tile(g = 1);
+        drop(pad(q), pad(k), pad(v));
+        swizzle(q: 128, k: 128, v: 128);
+        unroll(d.atom in s);
+        pipeline(n, 5);
     }
     /// A lane an element of a head.
     pub together for combine<f32 | f16 | bf16> {
@@ -103,11 +128,65 @@ schedule! {
 }
 
 schedule! {
+    /// A warp copies pages by tensor maps, as far ahead as shared memory goes: no warp that multiplies waits for the number of a page. Begins
+    /// while the launch before it ends.
+    pub mapped on sm_90 for parts<f16 | bf16> = mma {
+        stage(k, v at n: shared, tma);
+        drop(pad(q), pad(k), pad(v));
+        swizzle(q: 128, k: 128, v: 128);
+        unroll(d.atom in s);
+        pipeline(n, 6);
+        produce(n: warp);
+        launch(dependent);
+    }
+    /// Half as far ahead, in two CTAs a multiprocessor: one multiplies while the other waits.
+    pub mapped_twice = mapped { pipeline(n, 3); }
+    /// Two heads, in two CTAs a multiprocessor: half as many rows of a copy lie in the same banks.
+    pub mapped_two = mapped { tile(g = 2); }
+    /// Two heads, in three CTAs.
+    pub mapped_two_thrice = mapped_two { pipeline(n, 4); }
+    /// A head, whose rows lie in banks of their own, in six CTAs a multiprocessor.
+    pub mapped_one = mapped {
+        tile(g = 1);
+        pipeline(n, 4);
+    }
+}
+
+schedule! {
     /// Begins while the launch before it ends.
     pub mma_early on sm_90 = mma { launch(dependent); }
     /// Begins while the launch before it ends.
     pub together_early on sm_90 = together { launch(dependent); }
 }
 
+/// Those of the parts.
+pub const PARTS: &[&dyn AnySchedule] = schedules![
+    naive,
+    lanes,
+    mma,
+    mma_two,
+    mma_one,
+    mapped,
+    mapped_twice,
+    mapped_two,
+    mapped_two_thrice,
+    mapped_one,
+    mma_early
+];
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, mma, together, mma_early, together_early];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    naive,
+    lanes,
+    mma,
+    mma_two,
+    mma_one,
+    mapped,
+    mapped_twice,
+    mapped_two,
+    mapped_two_thrice,
+    mapped_one,
+    mma_early,
+    together,
+    together_early
+];
