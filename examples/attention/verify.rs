@@ -30,7 +30,7 @@ pub struct Attention<'a, T> {
     pub k: &'a [T],
     pub v: &'a [T],
     pub o: &'a [T],
-    /// The keys that a query of a head sees; there is one.
+    /// The keys that a query of a head sees. Where there are none, the result is to be 0.
     pub seen: &'a (dyn Fn(usize) -> Range<usize> + Sync),
 }
 
@@ -65,6 +65,9 @@ impl<T: Float> Attention<'_, T> {
         let scale = f64::from(self.scale);
         // Each score, and how far off rounding may put it.
         let seen = (self.seen)(row % m.max(1));
+        if seen.is_empty() {
+            return self.o[row * d..][..d].iter().map(|o| (o.to_f64(), 0.0, 0.0)).collect();
+        }
         let scores: Vec<(f64, f64)> = seen
             .clone()
             .map(|j| {

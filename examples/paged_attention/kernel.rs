@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 #[allow(unused_imports, reason = "tests need the schedules alone")]
-pub use tilewright_kernels::kernels::paged::{PARTS as SCHEDULES, combine, parts};
+pub use tilewright_kernels::kernels::paged::{JOINS, PARTS as SCHEDULES, combine, parts};
 
 /// All schedules.
 #[allow(dead_code, reason = "of tests")]

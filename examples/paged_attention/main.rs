@@ -6,14 +6,14 @@ mod kernel;
 #[path = "../attention/verify.rs"]
 mod verify;
 
-use clap::Parser;
+use clap::{Parser, builder::PossibleValuesParser};
 use common::{
     data::{normal, permutation, uniform},
     example::{Dims, Generic, Typed, run_generic},
     options::{elements, size},
     run::run_all,
 };
-use kernel::{SCHEDULES, combine, parts};
+use kernel::{JOINS, SCHEDULES, combine, parts};
 use std::process::ExitCode;
 use tile_bench::{
     record::{Record, judge},
@@ -34,6 +34,9 @@ struct Options {
     /// Parts of a sequence [default: those that the kernel library takes on a GPU, 3 on the simulator]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     parts: Option<u32>,
+    /// The schedule that joins the parts [default: the one that the kernel library takes]
+    #[arg(long, value_parser = PossibleValuesParser::new(JOINS.iter().map(|schedule| schedule.name())))]
+    join: Option<String>,
     /// Tokens that a sequence has at least, of random lengths; the first has all [default: seven eighths]
     #[arg(long, value_name = "TOKENS")]
     shortest: Option<usize>,
@@ -146,7 +149,9 @@ impl Generic for Options {
         let scale = 1.0 / (d.max(1) as f32).sqrt();
         let each = n.div_ceil(c).next_multiple_of(PAGE) as i32;
         let step = Step { q: &q_in, k: &k_in, v: &v_in, pages: &pages_in, len: &len_in, scale, each };
-        let [_, rest] = choose::paged_attention(device, T::DTYPE, d);
+        let [_, chosen] = choose::paged_attention(device, T::DTYPE, d);
+        let named = JOINS.iter().find(|schedule| self.join.as_deref() == Some(schedule.name()));
+        let rest = *named.unwrap_or(&chosen);
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
             let mut most = Buffer::<f32>::poisoned(device, &[b, c, g, r])?;
             let mut weight = Buffer::<f32>::poisoned(device, &[b, c, g, r])?;

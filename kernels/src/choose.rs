@@ -277,16 +277,16 @@ pub fn scatter_rows(dtype: DType, rows: usize) -> Chosen {
 
 /// For [`crate::paged_attention`]: parts of the tokens, of so many sequences with so many heads of keys.
 pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
-    // A CTA has four heads.
-    let ctas = sequences.saturating_mul(heads.div_ceil(4)).max(1);
-    (tokens / PART).min(MULTIPROCESSORS / ctas).max(1)
+    // A CTA has two heads, and a multiprocessor two CTAs.
+    let ctas = sequences.saturating_mul(heads.div_ceil(2)).max(1);
+    (tokens / PART).min(2 * MULTIPROCESSORS / ctas).max(1)
 }
 
 /// For [`crate::paged_attention`], of heads of so many elements: the parts, and what joins them.
 pub fn paged_attention(device: &Device, dtype: DType, d: usize) -> [Chosen; 2] {
     // A tensor map takes rows of whole 16 bytes; of others the cache would be copied first.
-    let early: Chosen = if d.is_multiple_of(8) { &paged::mapped } else { &paged::mma_early };
-    let parts = wide(dtype, &paged::lanes, behind(device, &paged::mma, early));
+    let early: Chosen = if d.is_multiple_of(8) { &paged::mapped } else { &paged::mma_one_early };
+    let parts = wide(dtype, &paged::lanes, behind(device, &paged::mma_one, early));
     [parts, behind(device, &paged::together, &paged::together_early)]
 }
 

@@ -106,8 +106,6 @@ schedule! {
         pipeline(n, 3);
         bind(g -> warp.x);
     }
-    /// Two heads, so that a multiprocessor has three CTAs.
-    pub mma_two = mma { tile(g = 2); }
     /// A warp a CTA, which no other one waits for: a multiprocessor has five.
     pub mma_one = mma {
         tile(g = 1);
@@ -115,6 +113,19 @@ schedule! {
         swizzle(q: 128, k: 128, v: 128);
         unroll(d.atom in s);
         pipeline(n, 5);
+    }
+    /// Eight warps share the parts of a query, and a lane has four elements of its head.
+    pub spread for combine<f32 | f16 | bf16> {
+        recompute(m);
+        fuse(m at c);
+        recompute(w);
+        fuse(w at c);
+        tile(e = 128);
+        split(e -> el, ev: 4);
+        split(c -> cr, cw: 8);
+        reduce(w.max, total, all: warp);
+        bind(cw -> warp.x, el -> lane.x);
+        vectorize(ev);
     }
     /// A lane an element of a head.
     pub together for combine<f32 | f16 | bf16> {
@@ -128,9 +139,10 @@ schedule! {
 }
 
 schedule! {
-    /// A warp copies pages by tensor maps, as far ahead as shared memory goes: no warp that multiplies waits for the number of a page. Begins
-    /// while the launch before it ends.
+    /// A warp copies pages by tensor maps, six at a time: no warp that multiplies waits for the number of a page. Two heads a CTA and two CTAs
+    /// a multiprocessor, so that one multiplies while the other waits. Begins while the launch before it ends.
     pub mapped on sm_90 for parts<f16 | bf16> = mma {
+        tile(g = 2);
         stage(k, v at n: shared, tma);
         drop(pad(q), pad(k), pad(v));
         swizzle(q: 128, k: 128, v: 128);
@@ -139,24 +151,15 @@ schedule! {
         produce(n: warp);
         launch(dependent);
     }
-    /// Half as far ahead, in two CTAs a multiprocessor: one multiplies while the other waits.
-    pub mapped_twice = mapped { pipeline(n, 3); }
-    /// Two heads, in two CTAs a multiprocessor: half as many rows of a copy lie in the same banks.
-    pub mapped_two = mapped { tile(g = 2); }
-    /// Two heads, in three CTAs.
-    pub mapped_two_thrice = mapped_two { pipeline(n, 4); }
-    /// A head, whose rows lie in banks of their own, in six CTAs a multiprocessor.
-    pub mapped_one = mapped {
-        tile(g = 1);
-        pipeline(n, 4);
-    }
 }
 
 schedule! {
     /// Begins while the launch before it ends.
-    pub mma_early on sm_90 = mma { launch(dependent); }
+    pub mma_one_early on sm_90 = mma_one { launch(dependent); }
     /// Begins while the launch before it ends.
     pub together_early on sm_90 = together { launch(dependent); }
+    /// Begins while the launch before it ends.
+    pub spread_early on sm_90 = spread { launch(dependent); }
 }
 
 /// Those of the parts.
@@ -164,29 +167,24 @@ pub const PARTS: &[&dyn AnySchedule] = schedules![
     naive,
     lanes,
     mma,
-    mma_two,
     mma_one,
     mapped,
-    mapped_twice,
-    mapped_two,
-    mapped_two_thrice,
-    mapped_one,
-    mma_early
+    mma_one_early
 ];
+
+/// Those that join the parts.
+pub const JOINS: &[&dyn AnySchedule] = schedules![together, spread, together_early, spread_early];
 
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     naive,
     lanes,
     mma,
-    mma_two,
     mma_one,
     mapped,
-    mapped_twice,
-    mapped_two,
-    mapped_two_thrice,
-    mapped_one,
-    mma_early,
+    mma_one_early,
     together,
-    together_early
+    spread,
+    together_early,
+    spread_early
 ];
