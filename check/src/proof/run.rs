@@ -406,9 +406,8 @@ impl Machine<'_> {
     }
 
     fn expr(&mut self, expr: &Expr) -> Result<Term, Fault> {
-        let made = |of: Term, parts: &[Term]| {
-            term(Made::Operator, std::iter::once(of).chain(parts.iter().copied()))
-        };
+        let made =
+            |of: Term, parts: &[Term]| term(Made::Operator, std::iter::once(of).chain(parts.iter().copied()));
         Ok(match expr {
             Expr::Load(access) => self.load(*access, &[])?,
             Expr::Gather(access, by) => {

@@ -56,9 +56,7 @@ fn a_wish_is_granted_by_its_id_alone() {
 
 #[test]
 fn what_was_not_drawn_is_wished_for_until_it_was_launched() {
-    let wishes: Vec<Wish> = ["bind-xor+exchange", "pad+bf16"]
-        .map(|text| text.parse().unwrap())
-        .to_vec();
+    let wishes: Vec<Wish> = ["bind-xor+exchange", "pad+bf16"].map(|text| text.parse().unwrap()).to_vec();
     // No program that chance draws.
     let options = Options { programs: 0, wishes: wishes.clone(), ..Options::default() };
     let outcome = cover(&options, 1, &|_| ());

@@ -163,14 +163,7 @@ schedule! {
 }
 
 /// Those of the parts.
-pub const PARTS: &[&dyn AnySchedule] = schedules![
-    naive,
-    lanes,
-    mma,
-    mma_one,
-    mapped,
-    mma_one_early
-];
+pub const PARTS: &[&dyn AnySchedule] = schedules![naive, lanes, mma, mma_one, mapped, mma_one_early];
 
 /// Those that join the parts.
 pub const JOINS: &[&dyn AnySchedule] = schedules![together, spread, together_early, spread_early];
