@@ -84,22 +84,23 @@ fn sequences<T: Float>(shape: Shape, len: &[i32]) {
     cache.check("paged_attention", &o);
 }
 
-/// Each schedule, with parts of two pages.
+/// Each schedule, with parts of two pages, and with some schedule that joins them.
 fn parts_of_two<T: Float>(shape: Shape, len: &[i32]) {
     let [b, h, g, l, d] = shape;
     let (c, r) = (l.div_ceil(2), h / g);
     let cache = Cache::<T>::new(shape, len);
     let [k, v] = cache.buffers();
     let (q, pages, len) = (buffer(&cache.q, &[b, g, r, d]), cache.named(), buffer(len, &[b]));
-    for schedule in paged::PARTS.iter().filter(|schedule| schedule.admits(Some(T::DTYPE))) {
+    let joins = paged::JOINS.iter().cycle();
+    for (schedule, join) in paged::PARTS.iter().filter(|s| s.admits(Some(T::DTYPE))).zip(joins) {
         let [mut most, mut weight] = [(); 2].map(|()| poisoned::<f32>(&[b, c, g, r]));
         let (mut sums, mut o) = (poisoned::<f32>(&[b, c, g, r, d]), poisoned::<T>(&[b, g, r, d]));
         paged::parts(&q, &k, &v, &pages, &len, &mut most, &mut weight, &mut sums, cache.scale, 32)
             .schedule_dyn(*schedule)
             .run()
             .unwrap();
-        paged::combine(&most, &weight, &sums, &mut o).schedule(paged::together).run().unwrap();
-        cache.check(schedule.name(), &o);
+        paged::combine(&most, &weight, &sums, &mut o).schedule_dyn(*join).run().unwrap();
+        cache.check(&format!("{}, {}", schedule.name(), join.name()), &o);
     }
 }
 
