@@ -85,7 +85,7 @@ mod tests {
         use tile_dsl::{dtype::DType, op::RedOp};
         let names = [name(&("to", DType::F16)), name(&("to", DType::F32)), name(&("reduce", DType::F16))];
         assert!(names[0] != names[1] && names[0] != names[2] && names[1] != names[2]);
-        assert_ne!(name(&(RedOp::Sum, DType::F32)), name(&(RedOp::Max, DType::F32)));
+        assert_ne!(name(&(RedOp::Add, DType::F32)), name(&(RedOp::Max, DType::F32)));
         assert_ne!(name(&1.0f64.to_bits()), name(&2.0f64.to_bits()));
     }
 

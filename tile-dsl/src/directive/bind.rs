@@ -4,8 +4,13 @@
 //! bind(i -> thread.x)         (for i X)  →  (for i #thread.x X)
 //! bind(j -> lane.y ^ lane.x)  step j is taken by the lane whose y is j xor its x
 //! ```
-//! Conditions: a fixed number of steps, except for CTAs; no step needs what another has written; a reduction over the axis is combined
-//! (`reduce`) first; no unit is taken twice along a path.
+//! Conditions:
+//!
+//! - The loop has a fixed number of steps, unless it goes to CTAs.
+//! - No step needs what another one has written.
+//! - A reduction over the axis is combined by `reduce` first.
+//! - No unit is taken twice along a path.
+//!
 //! Cost: none. Units that a statement does not name repeat its work.
 
 use super::prelude::*;

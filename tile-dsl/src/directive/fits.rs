@@ -4,8 +4,12 @@
 //! fits(N <= n)     a.1.rest  →  a.1.n      for loops over an axis of extent N: at most n steps, guarded
 //! fits(B <= n)     h: Tensor<i32, B>, h[*b]     what is indexed by values has a size, and fits shared memory
 //! ```
-//! Conditions: the dim is the extent of an axis, or of a tensor; what it is a multiple of is within the bound; the bound leaves each axis points, and
-//! says more than what every launch keeps to.
+//! Conditions:
+//!
+//! - The dim is the extent of an axis, or of a tensor.
+//! - The bound leaves each axis points, and holds what the dim is a multiple of.
+//! - It says more than what every launch keeps to.
+//!
 //! Cost: launches with a greater extent are refused.
 
 use super::prelude::*;

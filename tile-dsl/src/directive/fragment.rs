@@ -7,9 +7,13 @@
 //! The rule is that of `stage`; the copy is distributed over the threads instead of shared by them, so it needs no
 //! barrier, and loops inside may be bound to units.
 //!
-//! Conditions: the tensor is read in `X` and the kernel does not write it; all its accesses in loops over `at`
-//! agree in their coefficients; every loop over one of its axes inside `X` has a fixed number of steps, because
-//! registers are addressed while compiling; it is not held in registers there already, nor staged inside.
+//! Conditions:
+//!
+//! - The tensor is read in `X`, and the kernel does not write it.
+//! - All its accesses in loops over `at` agree in their coefficients.
+//! - Every loop over one of its axes inside `X` has a fixed number of steps, because registers are addressed while compiling.
+//! - It is not held in registers there already, nor staged inside.
+//!
 //! Cost: registers, for each stage of its pipeline.
 //! Source: register blocking as a copy of its own (Exo's `stage_mem` into registers; CUTLASS' warp fragments).
 

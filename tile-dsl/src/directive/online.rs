@@ -8,12 +8,18 @@
 //! It rewrites the text of the kernel before all other directives apply. These see the loop, and its tiles as `n.o` and `n.t`.
 //! A total keeps its name, such as `m` and `l`. That of one tile is `m.max` or `l.sum`.
 //! What reads points of `n` behind the loop computes them again, along an axis `n2`.
-//! Conditions: `n` is no axis of programs, and no store and no loop stands between the reductions. Each term of a sum or `dot` over `n`
-//! is a product of three kinds of factors. The first is `exp(c * (g - m))` or `exp2`, where `m` is the maximum or minimum of the same
-//! `g`, and the sign of `c` is the one for which the power is at most 1. The second does not depend on the other reductions. The third
-//! lacks `n`, such as `1 / l`: it leaves the sum. A cast to `f16` or `f8` rounds powers alone. A `dot` starts from zeros. Besides these
-//! there are reductions of `select(g == m, x, none)`, where `none` is the neutral element, and sums of `(g - u) * (g - u)`, where `u`
-//! lacks `n`.
+//! Conditions:
+//!
+//! - `n` is no axis of programs, and neither a store nor a loop stands between the reductions.
+//! - Each term of a sum or `dot` over `n` is a product of factors of three kinds:
+//!   `exp(c * (g - m))` or `exp2`, where `m` is the greatest or least `g`, and `c` has the sign that keeps the power at most 1;
+//!   what does not depend on the other reductions;
+//!   what lacks `n`, such as `1 / l`, which leaves the sum.
+//! - A cast to `f16` or `f8` rounds powers alone.
+//! - A `dot` starts from zeros.
+//! - Other reductions are those of `select(g == m, x, none)`, where `none` is the neutral element, and sums of `(g - u) * (g - u)`,
+//!   where `u` lacks `n`.
+//!
 //! Cost: each step scales what the steps before have summed, a product for each element of `l` and `o`. Rounding depends on the size of
 //! the tiles, so the size is part of what is computed.
 //! Source: Milakov and Gimelshein 2018; Dao and others 2022.

@@ -1,6 +1,10 @@
 //! `pad`: bytes after each row of the staged copies of a tensor, so that rows begin in other banks.
 //!
-//! Conditions: whole elements, or as many bytes as are moved at once; at most 128; the copy is not swizzled and no tensor map makes it.
+//! Conditions:
+//!
+//! - The pad is whole elements, or as many bytes as are moved at once, and at most 128.
+//! - The copy is not swizzled, and no tensor map makes it.
+//!
 //! Cost: so many bytes of shared memory a row.
 
 use super::prelude::*;

@@ -3,9 +3,13 @@
 //! ```text
 //! (for a #seq (stage c X))  →  (for a #pipeN (stage c X))
 //! ```
-//! Condition: every loop over `a` has a copy directly inside, and all copies there are in shared memory, or all in
-//! registers; then the loop has fixed steps, because it is expanded. What is copied is a parameter that the
-//! kernel does not write (`stage` checks that), so copying earlier reads the same; N stages hold N steps.
+//! Conditions:
+//!
+//! - Every loop over `a` has a copy directly inside.
+//! - All copies there are in shared memory, or all in registers. In registers the loop has fixed steps, because it is expanded.
+//!
+//! What is copied is a parameter that the kernel does not write, which `stage` checks. So copying it earlier reads the same.
+//! N stages hold N steps.
 //! Cost: the bytes, or registers, of so many copies.
 //! Source: software pipelining (Lam 1988); multi-stage `cp.async` rings (CUTLASS).
 

@@ -3,7 +3,12 @@
 //! ```text
 //! recompute(v)      (let v P (let w A B))  →  (let w (let v P A) (let v P B))
 //! ```
-//! Conditions: `v` has two readers or more; its statement writes nothing else; nothing that it reads changes before the last reader.
+//! Conditions:
+//!
+//! - `v` has two readers or more.
+//! - Its statement writes nothing else.
+//! - Nothing that it reads changes before the last reader.
+//!
 //! Cost: the value is computed once more for each further reader, and need not be held in between.
 
 use super::prelude::*;

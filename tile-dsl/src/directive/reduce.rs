@@ -3,11 +3,18 @@
 //! ```text
 //! (let [v] P Q)  with level(v) = none  →  level(v) = lane | warp | cta
 //! ```
-//! Condition: `v` is a reduction that no loop carries, and no other level is set. That some loop over one of its reduced axes
-//! is bound to that unit is checked when the schedule is complete; `bind` needs the level before.
-//! `lane` combines what the lanes of a warp hold, by shuffles. `warp` combines what the warps of a CTA hold, each lane's part with those
-//! of the same lane in other warps, through shared memory. `cta` does both: loops over threads, or over lanes and warps.
-//! After the combination every unit of the level holds the result.
+//! Conditions:
+//!
+//! - `v` is a reduction that no loop carries, and has no other level.
+//! - Some loop over one of its reduced axes is bound to that unit in the complete schedule. `bind` needs the level before.
+//!
+//! | level | combines | by |
+//! |---|---|---|
+//! | `lane` | what the lanes of a warp hold | shuffles |
+//! | `warp` | what the warps of a CTA hold, each lane's part with those of the same lane in other warps | shared memory |
+//! | `cta` | what its threads, or its lanes and warps, hold | both |
+//!
+//! Then every unit of the level holds the result.
 //! Cost: shuffles, and for `warp` and `cta` a barrier and bytes of shared memory.
 //! Source: butterfly all-reduce; `shfl.sync.bfly` (PTX ISA 9.7.9.6).
 

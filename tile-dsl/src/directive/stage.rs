@@ -12,9 +12,15 @@
 //! The values are made of axes, numbers and loads of what the kernel does not change. Threads copy such rows, plain or by `cp_async`.
 //! Where one value moves all of the copy, `w[load(expert, [z]), k, j]`, a tensor map may copy it, too.
 //!
-//! Conditions: the kernel does not write what is copied; all reads in the loop move alike, or the directive says which (`a[i, k]`); no loop
-//! without a bound runs inside over one of its axes; rows suit the instruction (`cp_async`, `tma`) and the vector. A stored tensor is stored by one
-//! statement, and not read. Where values say what is added to, that dimension has a number for its extent, or `fits` bounds it.
+//! Conditions:
+//!
+//! - The kernel does not write what is copied.
+//! - All reads in the loop move alike, or the directive says which: `a[i, k]`.
+//! - No loop without a bound runs inside over one of its axes.
+//! - Rows suit the instruction (`cp_async`, `tma`) and the vector.
+//! - A stored tensor is stored by one statement, and not read.
+//! - Where values say what is added to, that dimension has a number for its extent, or `fits` bounds it.
+//!
 //! Cost: bytes of shared memory, and a barrier a step unless `pipeline` runs the copies ahead.
 
 mod collected;
