@@ -402,8 +402,7 @@ schedule! {
         split(j -> jw, jl: 16);
         split(d -> dh, dl: 2);
         split(e -> eh, el: 2);
-        reduce(s: lane);
-        reduce(dp: lane);
+        reduce(s, dp: lane);
         bind(jw -> warp.x, jl -> lane.y, dl -> lane.x, el -> lane.x);
     }
     /// By `mma.sync`.

@@ -277,7 +277,8 @@ pub fn scatter_rows(dtype: DType, rows: usize) -> Chosen {
 
 /// For [`crate::paged_attention`]: parts of the tokens, of so many sequences with so many heads of keys.
 pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
-    // A CTA has two heads, and a multiprocessor two CTAs.
+    // As `mapped` has it: two heads a CTA, and two CTAs a multiprocessor. The CTAs of `mma_one` and `lanes`, with one head and with four, are
+    // as many as fit at a time, too.
     let ctas = sequences.saturating_mul(heads.div_ceil(2)).max(1);
     (tokens / PART).min(2 * MULTIPROCESSORS / ctas).max(1)
 }

@@ -106,7 +106,8 @@ schedule! {
         pipeline(n, 3);
         bind(g -> warp.x);
     }
-    /// A warp a CTA, which no other one waits for: a multiprocessor has five.
+    /// A warp a CTA, which no other one waits for. It takes 44 KiB of shared memory where `mma` takes 119: a multiprocessor of an H200 has five CTAs, and
+    /// GPUs with 99 KiB a CTA run it, too.
     pub mma_one = mma {
         tile(g = 1);
         drop(pad(q), pad(k), pad(v));
