@@ -126,6 +126,8 @@ schedule! {
         produce(i: warpgroup, stages(2));
         persistent(1);
     }
+    /// x
+    pub wgmma_persistent_frozen = wgmma_persistent { freeze(m); }
     /// Heads of up to 256. Results take 128 registers of a thread, so there are fewer keys at once.
     pub wgmma_wide = wgmma_skewed {
         fits(D <= 256);
@@ -151,6 +153,11 @@ schedule! {
         registers(32, 160);
         freeze(m);
     }
+    /// x
+    pub wgmma_narrow3_persistent = wgmma_narrow3 {
+        produce(i: warpgroup, stages(2));
+        persistent(1);
+    }
 }
 
 /// All schedules.
@@ -168,5 +175,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     wgmma_wide,
     wgmma_wide_frozen,
     wgmma_narrow,
-    wgmma_narrow3
+    wgmma_narrow3,
+    wgmma_persistent_frozen,
+    wgmma_narrow3_persistent
 ];

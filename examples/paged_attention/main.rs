@@ -149,7 +149,7 @@ impl Generic for Options {
         let scale = 1.0 / (d.max(1) as f32).sqrt();
         let each = n.div_ceil(c).next_multiple_of(PAGE) as i32;
         let step = Step { q: &q_in, k: &k_in, v: &v_in, pages: &pages_in, len: &len_in, scale, each };
-        let [_, chosen] = choose::paged_attention(device, T::DTYPE, d);
+        let [_, chosen] = choose::paged_attention(device, T::DTYPE, d, c);
         let named = JOINS.iter().find(|schedule| self.join.as_deref() == Some(schedule.name()));
         let rest = *named.unwrap_or(&chosen);
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {

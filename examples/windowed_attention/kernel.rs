@@ -58,7 +58,32 @@ schedule! {
         persistent(1, serpentine);
         order(reversed);
     }
+    /// The first tile of keys says how large weights are; where later ones are much larger, the tile of queries is computed again.
+    pub wgmma_frozen = wgmma_rounds { freeze(m); }
+    /// x
+    pub wgmma_x1 on sm_90a for windowed<f16 | bf16> = attention::wgmma_frozen { order(reversed); }
+    /// Heads of up to 64, with registers for three warpgroups.
+    pub wgmma_narrow3 on sm_90a for windowed<f16 | bf16> = attention::wgmma_narrow3 { order(reversed); }
+    /// x
+    pub wgmma_narrow3_rounds = wgmma_narrow3 {
+        produce(i: warpgroup, stages(2));
+        persistent(1, serpentine);
+    }
+    /// x
+    pub wgmma_narrow3_exact = wgmma_narrow3_rounds { drop(freeze(m)); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma, mma_wide, wgmma, wgmma_wide, wgmma_rounds];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    naive,
+    mma,
+    mma_wide,
+    wgmma,
+    wgmma_wide,
+    wgmma_rounds,
+    wgmma_frozen,
+    wgmma_x1,
+    wgmma_narrow3,
+    wgmma_narrow3_rounds,
+    wgmma_narrow3_exact
+];

@@ -13,6 +13,7 @@
 //! | blocks of experts of 16, 64 or 128 rows: by the slots of an expert | larger blocks read less of the weights, and leave more rows empty |
 //! | experts of 256 slots and more: rows are copied into their blocks first | tensor maps have boxes of neighbours, and are faster than single rows |
 //! | a cache in pages: a part a multiprocessor | more parts have more to join |
+//! | more than 8 parts of a sequence: eight warps join those of a query | one warp would wait for one part after the other |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
 //! Each schedule takes any size, but for those with `fits`, which are chosen within their bounds alone.
@@ -283,12 +284,19 @@ pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
     (tokens / PART).min(2 * MULTIPROCESSORS / ctas).max(1)
 }
 
-/// For [`crate::paged_attention`], of heads of so many elements: the parts, and what joins them.
-pub fn paged_attention(device: &Device, dtype: DType, d: usize) -> [Chosen; 2] {
+/// Parts of a sequence that a warp goes through one after the other sooner than eight warps bring theirs together.
+const FEW: usize = 8;
+
+/// For [`crate::paged_attention`], of heads of so many elements in so many parts: the parts, and what joins them.
+pub fn paged_attention(device: &Device, dtype: DType, d: usize, parts: usize) -> [Chosen; 2] {
     // A tensor map takes rows of whole 16 bytes; of others the cache would be copied first.
     let early: Chosen = if d.is_multiple_of(8) { &paged::mapped } else { &paged::mma_one_early };
-    let parts = wide(dtype, &paged::lanes, behind(device, &paged::mma_one, early));
-    [parts, behind(device, &paged::together, &paged::together_early)]
+    let first = wide(dtype, &paged::lanes, behind(device, &paged::mma_one, early));
+    let [plain, early]: [Chosen; 2] = match parts {
+        0..=FEW => [&paged::together, &paged::together_early],
+        _ => [&paged::spread, &paged::spread_early],
+    };
+    [first, behind(device, plain, early)]
 }
 
 /// For [`crate::adamw`].

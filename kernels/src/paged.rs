@@ -85,7 +85,7 @@ pub fn paged_attention<T: Float>(
     let mut most = most.reshaped_mut(&[b, parts, g, r])?;
     let mut weight = weight.reshaped_mut(&[b, parts, g, r])?;
     let (q, mut o) = (seen(q, &[b, g, r, d])?, seen_mut(o, &[b, g, r, d])?);
-    let [first, second] = choose::paged_attention(on.device(), T::DTYPE, d);
+    let [first, second] = choose::paged_attention(on.device(), T::DTYPE, d, parts);
     // As many tokens as there are fit an `i32`: the launch checks that.
     let each = i32::try_from(each).unwrap_or(i32::MAX);
     let launch = kernels::paged::parts(

@@ -117,6 +117,7 @@ mod kernels {
         pub frozen = exact { freeze(m); }
         pub ahead = exact { skew(s); freeze(m); }
         pub ahead_in_turn = ahead { persistent(1); pipeline(j, 3); }
+        pub sent = ahead_in_turn { stage(o: shared, tma); persistent(1, serpentine); }
         pub causal_exact on sm_90a for causal<f16 | bf16> = exact {}
         pub causal_frozen on sm_90a for causal<f16 | bf16> = ahead {}
     }
@@ -234,6 +235,43 @@ fn a_cta_takes_tiles_without_keys_in_turn() {
     let report = launch.schedule_dyn(&k::ahead_in_turn).run().unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     assert!(weight.to_vec().unwrap().iter().all(|total| *total == f32::NEG_INFINITY));
+}
+
+/// A CTA has more tiles than words that mark them, and stores those that it computes again once more, by threads and by tensor maps.
+#[test]
+fn a_cta_computes_some_of_its_tiles_again() {
+    let device = Device::sim();
+    let (rows, n, d) = (128, 96, 8);
+    // Of the simulator, whose multiprocessors have a CTA each.
+    let ctas = 4;
+    let tiles = 62 * ctas + 3;
+    let m = rows * tiles;
+    let of = |rows: usize, f: &dyn Fn(usize, usize) -> f32| -> Buffer<bf16> {
+        let x: Vec<bf16> = (0..rows * d).map(|at| bf16::from_f32(f(at / d, at % d))).collect();
+        Buffer::from_slice(&device, &x, &[rows, d]).unwrap()
+    };
+    // The last key is far above the first ones for the rows of some tiles, and as good as alone then.
+    let again = |tile: usize| tile.is_multiple_of(7) || tile + 1 == tiles;
+    let one = |yes: bool| f32::from(u8::from(yes));
+    let q = of(m, &|row, at| if at == 0 { one(again(row / rows)) } else { 0.0 });
+    let k = of(n, &|row, at| if at == 0 { 500.0 * one(row + 1 == n) } else { 0.0 });
+    let v = of(n, &|row, at| if row + 1 == n { at as f32 } else { 1.0 });
+    for schedule in [&k::ahead_in_turn as &dyn AnySchedule, &k::sent] {
+        let mut o = Buffer::<f32>::poisoned(&device, &[m, d]).unwrap();
+        let mut weight = Buffer::<f32>::poisoned(&device, &[m]).unwrap();
+        let launch = k::attention(&q, &k, &v, &mut o, &mut weight);
+        let report = launch.schedule_dyn(schedule).run().unwrap();
+        assert!(report.findings.is_empty(), "{}: {:?}", schedule.name(), report.findings);
+        let (o, weight) = (o.to_vec().unwrap(), weight.to_vec().unwrap());
+        for row in 0..m {
+            let (first, total) = match again(row / rows) {
+                true => (0.0, 500.0),
+                false => ((n as f32 - 1.0) / n as f32, (n as f32).ln()),
+            };
+            assert!(alike(first, o[row * d]), "{}: {} in row {row}", schedule.name(), o[row * d]);
+            assert!(alike(total, weight[row]), "{}: {} of row {row}", schedule.name(), weight[row]);
+        }
+    }
 }
 
 /// The same bits in whichever order warps run, whether a tile is computed again or not.

@@ -152,9 +152,9 @@ const PASSES: [Pass; 10] = [
         text: passes::made,
     },
     Pass {
-        name: "halves",
-        what: "zeros where a part of a word may never be written",
-        run: passes::clear_halves,
+        name: "zeros",
+        what: "zeros where a part of a word may never be written, and where tiles are counted",
+        run: passes::clear_buffers,
         text: passes::made,
     },
     Pass {

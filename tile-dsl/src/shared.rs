@@ -35,6 +35,9 @@ use crate::{
 use life::{Clock, Life};
 use std::{collections::BTreeMap, fmt};
 
+/// Words that say which tiles are computed again: one for all, and a prime number of others.
+pub(crate) const AGAIN_WORDS: u32 = 1 + 61;
+
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Content {
@@ -54,9 +57,9 @@ pub(crate) enum Content {
     Output(crate::tile::TensorId, u32),
     /// The mbarriers by which groups pass the turn on.
     Turn,
-    /// The mbarriers at which a producer learns whether a tile is computed again, and says that it has.
+    /// The mbarrier at which a producer learns that it is known which tiles are computed again.
     Verdict,
-    /// Whether it is.
+    /// Which they are: a word for all, and one for each.
     Again,
 }
 
@@ -75,8 +78,8 @@ impl Content {
                 format!("the tile of `{}` that group {group} stores", nest.tensor(tensor).name)
             }
             Content::Turn => "the turns of groups".into(),
-            Content::Verdict => "the mbarriers of what is computed again".into(),
-            Content::Again => "whether a tile is computed again".into(),
+            Content::Verdict => "the mbarrier of what is computed again".into(),
+            Content::Again => "which tiles are computed again".into(),
         }
     }
 }
@@ -188,7 +191,7 @@ impl Allocation {
         finder.stmt(&nest.body);
         finder.outputs();
         finder.turns();
-        finder.verdict();
+        finder.again();
         let Finder { clock, mut buffers, found, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
         let is_parts = |b: &Buffer| matches!(b.content, Content::Parts(_));
@@ -506,12 +509,14 @@ impl<'p> Finder<'p> {
         }
     }
 
-    /// What tells a producer whether a tile is computed again.
-    fn verdict(&mut self) {
+    /// What says which tiles are computed again.
+    fn again(&mut self) {
         if self.plan.maxima.are_told() {
-            // It has been said, and it has been heard.
-            self.mbarriers((Content::Verdict, 0), 2, SpanId::NONE);
-            let again = self.buffer((Content::Again, 0), DType::I32, 4, Size::Value(vec![1]), SpanId::NONE);
+            self.mbarriers((Content::Verdict, 0), 1, SpanId::NONE);
+        }
+        if !self.plan.maxima.all.is_empty() {
+            let (words, size) = (AGAIN_WORDS.into(), Size::Value(vec![AGAIN_WORDS.into()]));
+            let again = self.buffer((Content::Again, 0), DType::I32, words, size, SpanId::NONE);
             self.buffers[again].alone = true;
         }
     }

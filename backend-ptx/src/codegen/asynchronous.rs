@@ -80,6 +80,11 @@ impl<'c> Codegen<'c, '_> {
                 self.call_void("llvm.nvvm.cp.async.bulk.wait.group.read", &[], &[pending.into()])?;
                 Ok(())
             }
+            Async::AwaitWritten => {
+                let all = self.context.i32_type().const_zero();
+                self.call_void("llvm.nvvm.cp.async.bulk.wait.group", &[], &[all.into()])?;
+                Ok(())
+            }
             Async::ProxyFence => {
                 self.call_void("llvm.nvvm.fence.proxy.async.shared_cta", &[], &[])?;
                 Ok(())

@@ -161,13 +161,17 @@ schedule! {
     pub together_early on sm_90 = together { launch(dependent); }
     /// Begins while the launch before it ends.
     pub spread_early on sm_90 = spread { launch(dependent); }
+    /// x
+    pub spread16 on sm_90 = spread_early { split(c -> cr, cw: 16); }
+    /// x
+    pub spread32 on sm_90 = spread_early { split(c -> cr, cw: 32); }
 }
 
 /// Those of the parts.
 pub const PARTS: &[&dyn AnySchedule] = schedules![naive, lanes, mma, mma_one, mapped, mma_one_early];
 
 /// Those that join the parts.
-pub const JOINS: &[&dyn AnySchedule] = schedules![together, spread, together_early, spread_early];
+pub const JOINS: &[&dyn AnySchedule] = schedules![together, spread, together_early, spread_early, spread16, spread32];
 
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![

@@ -114,6 +114,8 @@ fn pages<T: Float>() {
     // Several parts, some of them without a token.
     sequences::<T>([2, 4, 2, 40, 24], &[629, 140]);
     sequences::<T>([2, 3, 1, 0, 8], &[0, 0]);
+    // More than a warp joins.
+    sequences::<T>([1, 2, 1, 150, 12], &[2390]);
 }
 
 #[test]

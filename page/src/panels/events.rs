@@ -340,6 +340,7 @@ fn asynchronous(kernel: &Kernel, operation: &Async) -> Option<Act> {
         }
         Async::CommitStores => plain("commit", "these stores are a group", &[]),
         Async::WaitStores { pending: n } => plain("wait", pending("groups of stores", *n), &[]),
+        Async::AwaitWritten => plain("wait", "wait until all stores are written", &[]),
         Async::Multiply { atom, frag: n, a, b, .. } => {
             let (name, b) = (frag(kernel, *n), shared(kernel, b.shared));
             let a = match a {

@@ -3,11 +3,12 @@
 //! ```text
 //! for j { top = max(m, ..s..); p = exp2(s - top); a = exp2(m - top); l = l·a + Σp; m = top }
 //! →  the first step as it is; the others: p = exp2(s - m); l = l + Σp
-//!    if some l is not below 2^100: all steps once more, as they are
+//!    if some l is not below 2^100, behind all tiles of the CTA: the tile once more, as it is
 //! ```
 //! Condition: in every frame the results are the same. Each sum is one of powers of `x - m`. What is stored is a quotient of such sums,
-//! `m` plus the logarithm of one, as in `m + log(l) * 1.442695` for powers of 2, or does not depend on `m`.
-//! Cost: the loop has two texts; a tile that is computed again takes twice the time, and so does each whose first step has no points.
+//! `m` plus the logarithm of one, as in `m + log(l) * 1.442695` for powers of 2, or does not depend on `m`. A tile may be stored twice:
+//! nothing that the kernel stores depends on what is there, and CTAs bring no parts together.
+//! Cost: the tile has two texts; one that is computed again takes twice the time, and so does each whose first step has no points.
 //! Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
 use super::prelude::*;

@@ -126,6 +126,10 @@ statements! {
         pending: u32,
     }: ["stores wait" number(pending)];
 
+    /// All that this thread has stored is written: `cp.async.bulk.wait_group 0`.
+    "stores written"
+    AwaitWritten: ["stores written"];
+
     /// What was written to a tensor map in global memory before the kernel is seen by the copies of this thread that name it:
     /// `fence.proxy.tensormap::generic.acquire` (PTX ISA 9.7.13.4). Maps among the parameters of the launch need none.
     "acquire x.map"

@@ -106,8 +106,6 @@ pub(super) enum Holds {
     Cursor(CopyId),
     /// Parity of the next turn.
     Turn,
-    /// Parity of the next verdict.
-    Verdict,
     /// The least and the greatest of a limit at the points of an axis; the number tells them apart.
     Limit(AxisId, u32),
     /// Elements of the first operand of a product that adds to a value; the number tells them apart.
@@ -124,7 +122,6 @@ impl Holds {
             Holds::Next(c, _) => format!("{}.next", copied(c)),
             Holds::Cursor(c) => format!("{}.cursor", copied(c)),
             Holds::Turn => "turn.parity".into(),
-            Holds::Verdict => "verdict.parity".into(),
             Holds::Limit(axis, _) => format!("{}.limit", nest.axis(axis)),
             Holds::Operand(v, _) => format!("{}.rows", nest.value(v).name),
             Holds::RingStage(d) => format!("{}.slot", nest.axis(d.axis)),

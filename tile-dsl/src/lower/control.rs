@@ -134,9 +134,9 @@ pub(super) fn run_loop<'a>(
     let Some(frozen) = cx.env.frozen.filter(|frozen| frozen.digit == step.0) else {
         return run_range(cx, step, span, all, synchronised, &mut body);
     };
-    // The first step has a text of its own, which masks what limits leave out.
+    // The first step has texts of its own.
     let first = cx.build.emit.bin(BinOp::Min, Atom::i32(step.0.stride.into()), span.length);
-    run_range(cx, step, Span { whole: None, ..span }, (all.0, first), synchronised, &mut body)?;
+    run_range(cx, step, span, (all.0, first), synchronised, &mut body)?;
     cx.env.stays = Some(frozen);
     let rest = run_range(cx, step, span, (first, all.1), synchronised, &mut body);
     cx.env.stays = None;

@@ -54,22 +54,48 @@ pub(super) struct Tile {
     pub units: Units,
     /// Which of the groups that take tiles in turn.
     pub group: u32,
+    /// The threads at hand compute; others copy.
+    pub computes: bool,
     /// What loops bound to CTAs contribute.
     pub grid: Grid,
     /// Its size.
     pub size: TileSize,
     /// Of a persistent CTA, whether it is every second one.
     pub odd: Option<Atom>,
+    /// Of a persistent CTA, the counter of its loop over tiles.
+    pub counter: Option<Atom>,
+    /// Which pass over its tiles a CTA is in.
+    pub pass: Pass,
     /// Of a persistent CTA of several problems, its number among those of all.
     pub number: Option<Atom>,
     /// Of a CTA with one tile of several problems, its number among those of its problem.
     pub in_problem: Option<Atom>,
 }
 
+/// Which pass over its tiles a CTA is in: a running maximum that stays (`super::freeze`) makes two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// The only one, or the one that computes tiles again: steps do all that they say.
+    Exact,
+    /// The first one.
+    Quick,
+}
+
 impl Tile {
     /// A tile that one group computes, of the size that most have.
     pub fn new(units: Units, grid: Grid, in_problem: Option<Atom>) -> Self {
-        Tile { units, group: 0, grid, size: TileSize::Whole, odd: None, number: None, in_problem }
+        Tile {
+            units,
+            group: 0,
+            computes: true,
+            grid,
+            size: TileSize::Whole,
+            odd: None,
+            counter: None,
+            pass: Pass::Exact,
+            number: None,
+            in_problem,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     index::AxisId,
     kernel::Expr as KExpr,
     nest::{AccessId, Expr, Recurrence, ValueId},
-    op::{BinOp, UnOp},
+    op::{BinOp, CmpOp, UnOp},
     tile::Edge,
 };
 
@@ -73,6 +73,11 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             Ok(Operand::Atom(Atom::Bool(true)))
         }
         Expr::Cmp(op, a, b) => {
+            if let Expr::Iota(axis) = **a
+                && cx.view.plan.limits.is_mask(axis, expr)
+            {
+                return limited(cx, axis, *op, b);
+            }
             let args = vec![value(cx, a)?, value(cx, b)?];
             Ok(apply(cx, Op::Cmp(*op), args))
         }
@@ -98,6 +103,20 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             Ok(apply(cx, Op::Cast(*dtype), vec![a]))
         }
     }
+}
+
+/// Whether a point is on this side of a limit of its axis. What all points of a tile have in common goes to the limit's side, once for all
+/// of them: each is compared with a number that the code has. No point is below 0, so neither side wraps around.
+fn limited(cx: &mut Cx<'_>, axis: AxisId, op: CmpOp, limit: &Expr) -> Result<Operand, LowerError> {
+    let limit = named(cx, limit)?;
+    let point = cx.env.axis_from(axis, 0);
+    let (Some(common), own) = cx.build.emit.index_base(&point) else {
+        let point = cx.build.emit.index(&point);
+        return Ok(Operand::Atom(cx.build.emit.cmp(op, point, limit)));
+    };
+    let limit = cx.build.emit.bin(BinOp::Max, limit, Atom::i32(0));
+    let left = cx.build.emit.bin(BinOp::Sub, limit, common);
+    Ok(Operand::Atom(cx.build.emit.cmp(op, Atom::i32(own), left)))
 }
 
 /// A number, or zero unless the condition holds. One that is converted to fewer bits is chosen before, as zero is one of any type: what

@@ -1,62 +1,69 @@
 //! Loops all of whose steps but the first leave a running maximum as it is (`freeze`).
 //!
 //! ```text
-//! the loop: its first step, then the others with the maximum as it is
-//! vote good = all threads: |sum| < 2^100, |maximum| < ∞          // a NaN is not
-//! one thread: await heard; again = not good; arrive said     // where a producer copies
-//!                                                            // which: await said; arrive heard; if again: the loop once more
-//! if not good { the values as they start; the loop, with all that its steps do }
+//! again[..] = 0; barrier
+//! for each tile {                                                // the quick pass
+//!   the loop: its first step, then the others with the maximum as it is
+//!   unless |sum| < 2^100 and |maximum| < ∞: again[..] += 1       // a NaN is not
+//!   what comes behind the loop: it stores
+//! }
+//! barrier; one thread: arrive said                               // where a producer copies, which waits for it
+//! if again[0] != 0: for each tile, if its again[..] != 0: the whole tile, with all that its steps do
 //! ```
-//! What the steps leave out [`Frozen`] says.
+//! Nobody waits between tiles: warps look at their own sums, and a producer copies what the next tile reads meanwhile.
+//! Where a CTA has more tiles than there are words, several have one, and are computed again together.
+//! What the steps leave out [`Frozen`] says. Both passes store: [`crate::nest::Frozen`] is of tiles that may.
 
 use super::{
-    build::Holds,
     context::Cx,
     control,
     emit::{Atom, Op},
+    env::Pass,
     error::LowerError,
-    mbarriers, storage,
+    mbarriers, output, storage,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Mem},
     nest::Frozen,
-    op::{BinOp, CmpOp, UnOp},
-    shared::Content,
+    op::{BinOp, CmpOp, RedOp, UnOp},
+    shared::{AGAIN_WORDS, Content},
 };
 
 /// A bound of the sums of a frame that is good enough: the inverse of one is a normal number.
 const GOOD: f64 = (1u128 << 100) as f64;
 
-/// What computes the values of a `let` that has such a maximum: `compute` does, after `start`.
+/// What computes the values of a `let` that has such a maximum, in the pass at hand: `compute` does.
 pub(super) fn computed<'a>(
     cx: &mut Cx<'a>,
     frozen: &'a Frozen,
-    start: &dyn Fn(&mut Cx<'a>) -> Result<(), LowerError>,
     compute: &dyn Fn(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
-    let runs = quickly(cx, frozen, compute)?;
-    let value = good(cx, frozen, runs)?;
-    let dst = cx.build.emit.var(DType::Bool);
-    cx.build.emit.stmt(kernel::Stmt::Vote { dst, value, group: None });
-    cx.build.sync.barrier();
-    cx.build.emit.forget_loads(|_| true);
-    if frozen.produced {
-        tell(cx, dst)?;
+    if cx.env.tile.pass == Pass::Exact {
+        return compute(cx);
     }
-    let bad = cx.build.emit.op(Op::Select, &[Atom::Var(dst), Atom::Bool(false), Atom::Bool(true)]);
-    let before = cx.build.sync.clone();
-    control::only_if(cx, Some(bad), |cx| {
-        start(cx)?;
-        compute(cx)
-    })?;
-    cx.build.sync.or(before);
-    cx.build.emit.forget_loads(|_| true);
-    Ok(())
+    let runs = quickly(cx, frozen, compute)?;
+    let good = good(cx, frozen, runs)?;
+    let var = cx.build.emit.var(DType::Bool);
+    cx.build.emit.stmt(kernel::Stmt::Let(var, good));
+    let bad = cx.build.emit.op(Op::Select, &[Atom::Var(var), Atom::Bool(false), Atom::Bool(true)]);
+    control::only_if(cx, Some(bad), mark)
+}
+
+/// What copies for the loop of such a maximum: `copy` does.
+pub(super) fn copied<'a>(
+    cx: &mut Cx<'a>,
+    frozen: &'a Frozen,
+    copy: &dyn Fn(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    match cx.env.tile.pass {
+        Pass::Exact => copy(cx),
+        Pass::Quick => quickly(cx, frozen, copy).map(|_| ()),
+    }
 }
 
 /// What `f` does in the pass that leaves the maximum as it is; under which condition it does, if there is one.
-pub(super) fn quickly<'a>(
+fn quickly<'a>(
     cx: &mut Cx<'a>,
     frozen: &'a Frozen,
     f: &dyn Fn(&mut Cx<'a>) -> Result<(), LowerError>,
@@ -96,83 +103,89 @@ fn good(cx: &mut Cx<'_>, frozen: &Frozen, runs: Option<Atom>) -> Result<KExpr, L
     })
 }
 
-/// Of the two mbarriers: the verdict stands in the word, and the producer has read it.
-const SAID: i64 = 0;
-const HEARD: i64 = 1;
+/// The word that says whether there is any tile to compute again.
+const ANY: i64 = 0;
 
-/// How a producer learns whether it copies again.
-struct Verdict {
-    mbarriers: u32,
-    /// The word that says so.
-    again: u32,
-    /// Register: the parity of the next one.
-    parity: u32,
+/// The word of the tile at hand. Tiles of a CTA are as far apart as there are CTAs: their number of words is a prime.
+fn word(cx: &mut Cx<'_>) -> Atom {
+    let counter = cx.env.tile.counter.unwrap_or(Atom::i32(0));
+    let of = cx.build.emit.bin(BinOp::Rem, counter, Atom::i32((AGAIN_WORDS - 1).into()));
+    cx.build.emit.add(of, Atom::i32(ANY + 1))
 }
 
-impl Verdict {
-    fn of(cx: &mut Cx<'_>) -> Result<Verdict, LowerError> {
-        let mbarriers = mbarriers::mbarrier_ring(cx, (Content::Verdict, 0), 2, 1)?;
-        let again = cx.view.shared_buffer(Content::Again, 0)?;
-        let parity = cx.build.fragment(cx.view.nest, Holds::Verdict, DType::I32, 2);
-        if !cx.build.cursors.contains(&parity) {
-            cx.build.cursors.push(parity);
-        }
-        Ok(Verdict { mbarriers, again, parity })
+/// The tile at hand is computed again.
+fn mark(cx: &mut Cx<'_>) -> Result<(), LowerError> {
+    let mem = Mem::Shared(cx.view.shared_buffer(Content::Again, 0)?);
+    let word = word(cx);
+    for offset in [Atom::i32(ANY), word] {
+        cx.build.emit.stmt(kernel::Stmt::Combine {
+            op: RedOp::Add,
+            mem,
+            offset: offset.expr(),
+            values: vec![KExpr::Int(1, DType::I32)],
+            guard: None,
+        });
     }
-
-    fn arrive(&self, at: i64) -> kernel::Stmt {
-        let stage = KExpr::Int(at, DType::I32);
-        kernel::Stmt::Async(Async::Arrive { barrier: self.mbarriers, stage, bytes: None, cta: None })
-    }
-
-    fn wait(&self, at: i64, parity: Atom) -> kernel::Stmt {
-        let stage = KExpr::Int(at, DType::I32);
-        kernel::Stmt::Async(Async::Wait { barrier: self.mbarriers, stage, parity: parity.expr() })
-    }
-
-    /// The parity of this verdict, and the other one, which is that of the next.
-    fn turn(&self, cx: &mut Cx<'_>) -> [Atom; 2] {
-        let parity = cx.build.emit.var(DType::I32);
-        cx.build.emit.stmt(kernel::Stmt::Let(parity, KExpr::Slot { frag: self.parity, slot: 0 }));
-        let parity = Atom::Var(parity);
-        let other = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), parity);
-        let value = other.expr();
-        cx.build.emit.stmt(kernel::Stmt::Set { frag: self.parity, slot: 0, value });
-        [parity, other]
-    }
-}
-
-/// One of the threads that compute tells the producer, once that has heard of the tile before.
-fn tell(cx: &mut Cx<'_>, good: kernel::Var) -> Result<(), LowerError> {
-    let verdict = Verdict::of(cx)?;
-    // The first time there is none before.
-    let [_, before] = verdict.turn(cx);
-    let [zero, one] = [0, 1].map(|n| Box::new(KExpr::Int(n, DType::I32)));
-    let store = kernel::Stmt::Store {
-        mem: Mem::Shared(verdict.again),
-        offset: KExpr::Int(0, DType::I32),
-        values: vec![KExpr::Select(Box::new(KExpr::Var(good)), zero, one)],
-        guard: None,
-    };
-    let thread = cx.env.tile.units.first;
-    let body = vec![verdict.wait(HEARD, before), store, verdict.arrive(SAID)];
-    cx.build.emit.stmt(kernel::Stmt::One { thread, body });
+    cx.build.emit.forget_loads(|of| of == mem);
     Ok(())
 }
 
-/// What a producer does behind the quick pass: it learns whether to copy again, and does.
-pub(super) fn again<'a>(
+/// Whether a word says that something is computed again. Those that compute ask together: what is behind it may have barriers.
+fn says(cx: &mut Cx<'_>, word: Atom) -> Result<Atom, LowerError> {
+    let mem = Mem::Shared(cx.view.shared_buffer(Content::Again, 0)?);
+    let said = cx.build.emit.var(DType::I32);
+    cx.build.emit.stmt(kernel::Stmt::Load { dst: vec![said], mem, offset: word.expr(), guard: None });
+    if cx.env.tile.computes {
+        let dst = cx.build.emit.var(DType::Bool);
+        let none = KExpr::Cmp(CmpOp::Eq, Box::new(KExpr::Var(said)), Box::new(KExpr::Int(0, DType::I32)));
+        cx.build.emit.stmt(kernel::Stmt::Vote { dst, value: none, group: None });
+        cx.build.sync.barrier();
+        return Ok(cx.build.emit.op(Op::Select, &[Atom::Var(dst), Atom::Bool(false), Atom::Bool(true)]));
+    }
+    Ok(cx.build.emit.cmp(CmpOp::Ne, Atom::Var(said), Atom::i32(0)))
+}
+
+/// Whether the tile at hand is computed in this pass; absent: it is.
+pub(super) fn has_to(cx: &mut Cx<'_>) -> Result<Option<Atom>, LowerError> {
+    if cx.view.plan.maxima.all.is_empty() || cx.env.tile.pass == Pass::Quick {
+        return Ok(None);
+    }
+    let word = word(cx);
+    says(cx, word).map(Some)
+}
+
+/// All passes over the tiles of a CTA, each of which `tiles` goes through.
+pub(super) fn passes<'a>(
     cx: &mut Cx<'a>,
-    copy: &dyn Fn(&mut Cx<'a>) -> Result<(), LowerError>,
+    tiles: &dyn Fn(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
-    let verdict = Verdict::of(cx)?;
-    let [parity, _] = verdict.turn(cx);
-    cx.build.emit.stmt(verdict.wait(SAID, parity));
-    cx.build.emit.forget_loads(|mem| mem == Mem::Shared(verdict.again));
-    let told = cx.build.emit.var(DType::I32);
-    let (mem, offset) = (Mem::Shared(verdict.again), KExpr::Int(0, DType::I32));
-    cx.build.emit.stmt(kernel::Stmt::Load { dst: vec![told], mem, offset, guard: None });
-    cx.build.emit.stmt(verdict.arrive(HEARD));
-    let again = cx.build.emit.cmp(CmpOp::Ne, Atom::Var(told), Atom::i32(0));
-    control::only_if(cx, Some(again), copy)
+    if cx.view.plan.maxima.all.is_empty() {
+        return tiles(cx);
+    }
+    cx.env.tile.pass = Pass::Quick;
+    tiles(cx)?;
+    cx.env.tile.pass = Pass::Exact;
+    let computes = cx.env.tile.computes;
+    if computes {
+        output::await_written(cx);
+        cx.build.barrier();
+    }
+    if cx.view.plan.maxima.are_told() {
+        let barrier = mbarriers::mbarrier_ring(cx, (Content::Verdict, 0), 1, 1)?;
+        let stage = KExpr::Int(0, DType::I32);
+        if computes {
+            let said = kernel::Stmt::Async(Async::Arrive { barrier, stage, bytes: None, cta: None });
+            cx.build.emit.stmt(kernel::Stmt::One { thread: cx.env.tile.units.first, body: vec![said] });
+        } else {
+            let parity = KExpr::Int(0, DType::I32);
+            cx.build.emit.stmt(kernel::Stmt::Async(Async::Wait { barrier, stage, parity }));
+        }
+    }
+    cx.build.emit.forget_loads(|_| true);
+    let any = says(cx, Atom::i32(ANY))?;
+    let before = cx.build.sync.clone();
+    control::only_if(cx, Some(any), tiles)?;
+    cx.build.sync.or(before);
+    cx.build.emit.forget_loads(|_| true);
+    Ok(())
 }

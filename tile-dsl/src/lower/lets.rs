@@ -38,10 +38,7 @@ pub(super) fn bound<'a>(
     }
     match cx.view.plan.maxima.of_let(values) {
         None => compute(cx)?,
-        Some(frozen) => {
-            let start = |cx: &mut Cx<'a>| values.iter().try_for_each(|value| initialise(cx, *value));
-            freeze::computed(cx, frozen, &start, compute)?;
-        }
+        Some(frozen) => freeze::computed(cx, frozen, compute)?,
     }
     for value in values {
         zero_sums_of_nothing(cx, *value, first)?;

@@ -215,3 +215,11 @@ pub(super) fn await_sent(cx: &mut Cx<'_>) {
         cx.build.emit.stmt(kernel::Stmt::One { thread: cx.env.tile.units.first, body: vec![wait] });
     }
 }
+
+/// What this CTA has sent off is where it belongs: it may be sent there again.
+pub(super) fn await_written(cx: &mut Cx<'_>) {
+    if cx.build.unfinished.sends {
+        let wait = kernel::Stmt::Async(Async::AwaitWritten);
+        cx.build.emit.stmt(kernel::Stmt::One { thread: cx.env.tile.units.first, body: vec![wait] });
+    }
+}

@@ -5,7 +5,7 @@ use crate::{
     dtype::DType,
     kernel::{self, Kernel, Mem, Shared, lives, verify},
     plan::Plan,
-    shared::Allocation,
+    shared::{Allocation, Content},
 };
 
 /// The plan, as text.
@@ -74,11 +74,12 @@ pub(super) fn separate_reuse(lowering: &mut Lowering<'_>) -> Result<(), LowerErr
     Ok(())
 }
 
-/// Zeros in the buffers in which a part of a word may never be written: loads of whole words would read it.
-pub(super) fn clear_halves(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+/// Zeros in the buffers in which a part of a word may never be written, as loads of whole words would read it, and in those that count.
+pub(super) fn clear_buffers(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     let Lowering { shared, kernel, .. } = lowering;
-    let halves = (0..).zip(&shared.buffers).filter(|(_, b)| b.halves).map(|(n, _)| n);
-    let mut first: Vec<kernel::Stmt> = halves.map(|buffer| clear(buffer, kernel)).collect();
+    let counts = |content| content == Content::Again;
+    let cleared = (0..).zip(&shared.buffers).filter(|(_, b)| b.halves || counts(b.content)).map(|(n, _)| n);
+    let mut first: Vec<kernel::Stmt> = cleared.map(|buffer| clear(buffer, kernel)).collect();
     if !first.is_empty() {
         first.push(kernel::Stmt::Barrier);
         kernel.body.splice(0..0, first);

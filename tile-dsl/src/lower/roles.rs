@@ -43,7 +43,7 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
         let body = match does {
             // All threads do the same.
             Does::Compute { group, of, barrier: None } => {
-                tiles(cx, *group, *of, |cx| compute(cx, nest))?;
+                freeze::passes(cx, &|cx| tiles(cx, *group, *of, |cx| compute(cx, nest)))?;
                 output::await_sent(cx);
                 return Ok(());
             }
@@ -51,7 +51,7 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
                 (cx.env.tile.group, cx.env.tile.units.first) = (*group, first);
                 cx.build.emit.push();
                 turns::first_turn(cx)?;
-                tiles(cx, *group, *of, |cx| compute(cx, nest))?;
+                freeze::passes(cx, &|cx| tiles(cx, *group, *of, |cx| compute(cx, nest)))?;
                 output::await_sent(cx);
                 let mut body = cx.build.emit.pop();
                 among(&mut body, kernel::Group { id: *id, threads });
@@ -60,7 +60,9 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
             }
             Does::Produce { thread, loops } => {
                 cx.build.emit.push();
-                tiles(cx, 0, 1, |cx| produce(cx, loops))?;
+                cx.env.tile.computes = false;
+                freeze::passes(cx, &|cx| tiles(cx, 0, 1, |cx| produce(cx, loops)))?;
+                cx.env.tile.computes = true;
                 let mut body = vec![kernel::Stmt::One { thread: *thread, body: cx.build.emit.pop() }];
                 // Those are of all threads.
                 body.append(&mut cx.build.cluster_barriers);
@@ -128,17 +130,24 @@ fn tiles<'a>(
         let odd = cx.build.emit.bin(BinOp::Rem, before, Atom::i32(2));
         cx.env.tile.odd = Some(cx.build.emit.cmp(CmpOp::Eq, odd, Atom::i32(1)));
     }
+    cx.env.tile.counter = Some(Atom::Var(var));
     cx.build.sync.enter();
     let before = cx.build.sync.clone();
-    control::only_if(cx, exists, |cx| tile(cx, Some(number), body))?;
-    if serpentine {
+    let mut some = serpentine;
+    control::only_if(cx, exists, |cx| {
+        let has_to = freeze::has_to(cx)?;
+        some |= has_to.is_some();
+        control::only_if(cx, has_to, |cx| tile(cx, Some(number), body))
+    })?;
+    // Not all steps have a tile.
+    if some {
         cx.build.sync.or(before);
         cx.build.emit.forget_loads(|_| true);
     }
     if cx.build.sync.leave(false) {
         cx.build.emit_barrier();
     }
-    cx.env.tile.odd = None;
+    (cx.env.tile.odd, cx.env.tile.counter) = (None, None);
     let body = cx.build.emit.pop();
     let (start, end, step) = (start.expr(), total.expr(), step.expr());
     cx.build.emit.stmt(kernel::Stmt::For { var, start, end, step, body });
@@ -212,11 +221,10 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
                 produce(cx, inside)
             })
         }
-        Producing::Again { value, inside } => {
+        Producing::Frozen { value, inside } => {
             let frozen = cx.view.plan.maxima.of_let(&[*value]);
-            let frozen = frozen.ok_or_else(|| LowerError::Malformed("a loop that runs twice".into()))?;
-            freeze::quickly(cx, frozen, &|cx| produce(cx, inside))?;
-            freeze::again(cx, &|cx| produce(cx, inside))
+            let frozen = frozen.ok_or_else(|| LowerError::Malformed("a maximum that stays".into()))?;
+            freeze::copied(cx, frozen, &|cx| produce(cx, inside))
         }
         Producing::Tile { copies, body, inside } => {
             let channels = cx.view.plan.channels.get(None, copies, body).iter();

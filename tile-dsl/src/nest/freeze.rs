@@ -4,7 +4,7 @@
 //! for j { top = max(m, max(s)); p = 2^(s - top); a = 2^(m - top); l = l·a + Σp; o = o·a + p·v; m = top }; out = o / l
 //! →
 //! the first step as above, the others: p = 2^(s - m); l = l + Σp; o = o + p·v
-//! if some l or o is not finite: all steps again, as above
+//! if some l or o is not finite: the tile again, as above
 //! ```
 //! The maximum is a *frame*: sums are multiples of 2^-m, and what is stored is the same in every frame. In a frame that is too low
 //! a sum overflows, and then it stays infinite or becomes NaN: that is seen at the end, as is a frame that is infinite. In one that is too high the terms that are
@@ -19,6 +19,7 @@ use super::{Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId
 use crate::{
     dtype::DType,
     op::{BinOp, CmpOp, UnOp},
+    tile::TensorId,
 };
 use depends::{
     At, Depends,
@@ -63,6 +64,10 @@ pub(crate) enum Unfrozen {
     Outside(ValueId, ValueId),
     /// This sum, or the maximum, is not f32 in registers, or CTAs share it.
     Held(ValueId, ValueId),
+    /// The kernel reads what it stores in this, or combines it with what is there.
+    Once(ValueId, TensorId),
+    /// CTAs bring this together, each with its part.
+    Across(ValueId, ValueId),
     /// CTAs of a cluster copy for one another.
     Cluster(ValueId),
     /// Groups take turns.
@@ -80,6 +85,8 @@ impl Unfrozen {
             | Unfrozen::Stores(v)
             | Unfrozen::Outside(v, _)
             | Unfrozen::Held(v, _)
+            | Unfrozen::Once(v, _)
+            | Unfrozen::Across(v, _)
             | Unfrozen::Cluster(v)
             | Unfrozen::Turns(v) => *v,
         }
@@ -110,6 +117,16 @@ impl Unfrozen {
             }
             Unfrozen::Held(_, sum) => {
                 format!("`{}` is not f32 in the registers of the threads of one CTA", name(sum))
+            }
+            Unfrozen::Once(_, tensor) => format!(
+                "a tile may be computed twice, and what the kernel stores in `{}` depends on what is there",
+                nest.tensor(*tensor).name
+            ),
+            Unfrozen::Across(_, other) => {
+                format!(
+                    "CTAs bring parts of `{}` together, and one of them may compute its tile twice",
+                    name(other)
+                )
             }
             Unfrozen::Cluster(_) => {
                 "CTAs of a cluster copy for one another, and one of them may compute its tile twice".into()
@@ -143,6 +160,25 @@ impl Nest {
             found.unwrap_or(Err(Unfrozen::NotCarried(*value)))
         };
         self.frozen.iter().map(of).collect()
+    }
+
+    /// A tensor in which is stored what depends on what is there: a tile cannot be computed twice.
+    fn stored_upon(&self) -> Option<TensorId> {
+        let mut stored = BTreeSet::new();
+        let mut read = BTreeSet::new();
+        let mut combined = None;
+        leaves(&self.body, &mut |_, leaf| {
+            let Some((target, expr)) = leaf.leaf() else { return };
+            if let Target::Access(access) = target {
+                let access = self.access(access);
+                stored.insert(access.tensor);
+                if access.combines.is_some() {
+                    combined.get_or_insert(access.tensor);
+                }
+            }
+            read.extend(expr.accesses().into_iter().map(|access| self.access(access).tensor));
+        });
+        combined.or_else(|| stored.intersection(&read).next().copied())
     }
 
     /// Names of the values that could stay.
@@ -290,6 +326,9 @@ impl Frozen {
         if nest.pingpong.is_some() {
             return Err(Unfrozen::Turns(value));
         }
+        if let Some(tensor) = nest.stored_upon() {
+            return Err(Unfrozen::Once(value, tensor));
+        }
         let mut steps: Vec<&Stmt> = Vec::new();
         leaves(body, &mut |_, leaf| steps.push(leaf));
         let inside = body.bound_values();
@@ -319,6 +358,9 @@ impl Frozen {
             {
                 return Err(Unfrozen::Held(value, *sum));
             }
+        }
+        if let Some(other) = nest.across.keys().next() {
+            return Err(Unfrozen::Across(value, *other));
         }
         let mut known = Known { at: At::Behind, ..known };
         let mut escaped = None;

@@ -30,7 +30,7 @@ impl Maxima {
         self.all.iter().find(|frozen| values.contains(&frozen.value))
     }
 
-    /// Whether a producer is told what becomes of a tile.
+    /// Whether a producer is told which tiles are computed again.
     pub fn are_told(&self) -> bool {
         self.all.iter().any(|frozen| frozen.produced)
     }

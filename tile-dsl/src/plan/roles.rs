@@ -47,8 +47,8 @@ pub(crate) enum Does {
 pub(crate) enum Producing {
     /// Loops that it copies in stand inside.
     Around { digit: Digit, at: LoopKind, inside: Vec<Producing> },
-    /// Loops that the threads which compute may run twice: the producer is told whether they do.
-    Again { value: ValueId, inside: Vec<Producing> },
+    /// Loops whose running maximum stays.
+    Frozen { value: ValueId, inside: Vec<Producing> },
     /// It copies in each step.
     Ring {
         digit: Digit,
@@ -234,7 +234,7 @@ impl Producing {
                 if let Some(frozen) = maxima.of_let(values)
                     && !loops.is_empty()
                 {
-                    loops = vec![Producing::Again { value: frozen.value, inside: loops }];
+                    loops = vec![Producing::Frozen { value: frozen.value, inside: loops }];
                 }
                 loops.extend(Producing::of(nest, maxima, rest)?);
                 loops
@@ -254,7 +254,7 @@ impl Producing {
                     write!(out, "{}", nest.digit_name(*digit))?;
                     Producing::write(inside, nest, out)?;
                 }
-                Producing::Again { inside, .. } => {
+                Producing::Frozen { inside, .. } => {
                     write!(out, "twice if need be")?;
                     Producing::write(inside, nest, out)?;
                 }
