@@ -171,6 +171,8 @@ pub fn traffic(kernel: &Kernel, launch: &Launch<'_>) -> Result<Traffic, TrafficE
                 counters: &mut counters,
                 arrivals: &mut arrivals,
                 arrived: 0,
+                words: BTreeMap::new(),
+                taken: 0,
                 together: Vec::new(),
             };
             walk.block(&kernel.body, live)?;
@@ -210,30 +212,28 @@ struct Walk<'a, 'f> {
     arrivals: &'f mut Vec<bool>,
     /// How often this warp has arrived.
     arrived: usize,
+    /// Words that this warp has counted up: buffer and place.
+    words: BTreeMap<(u32, i64), i64>,
+    /// Tiles that this warp has taken, or heard of.
+    taken: i64,
     /// Loads of shared memory since the last statement that is no plain computation.
     together: Vec<Together<'a>>,
 }
 
-/// The condition of the vote whose outcome is told by a word in shared memory, if it is such a word.
-fn verdict(kernel: &Kernel, word: u32) -> Option<&Expr> {
-    let (mut told, mut votes) = (None, BTreeMap::new());
-    if kernel.shared[word as usize].elems > 4 {
-        return None;
-    }
+/// Whether the words of a shared buffer are counted up alone, and so are known: they say which tiles are computed again.
+fn counts(kernel: &Kernel, buffer: u32) -> bool {
+    let (mut some, mut other) = (false, false);
     for stmt in &kernel.body {
-        stmt.each(&mut |stmt| match stmt {
-            Stmt::Vote { dst, value, .. } => drop(votes.insert(dst.0, value)),
-            Stmt::Store { mem: Mem::Shared(to), values, .. } if *to == word => {
-                if let [Expr::Select(c, ..)] = &values[..]
-                    && let Expr::Var(voted) = **c
-                {
-                    told = told.or(Some(voted.0));
-                }
+        stmt.each(&mut |stmt| {
+            if let Stmt::Combine { mem: Mem::Shared(to), values, .. } = stmt
+                && *to == buffer
+            {
+                let one = matches!(&values[..], [Expr::Int(1, _)]);
+                (some, other) = (some | one, other | !one);
             }
-            _ => {}
         });
     }
-    votes.get(&told?).copied()
+    some && !other
 }
 
 type Told<T> = Result<T, TrafficError>;
@@ -279,10 +279,28 @@ impl<'a> Walk<'a, '_> {
                     at = value::bin(BinOp::Add, &at, &step);
                 }
             }
+            Stmt::While { cond, body } => {
+                let mut lanes = lanes;
+                loop {
+                    lanes &= self.truth(self.eval(cond)?, stmt)?;
+                    if lanes == 0 {
+                        return Ok(());
+                    }
+                    self.block(body, lanes)?;
+                }
+            }
             Stmt::If { cond, then, otherwise } => {
-                let touches = || then.iter().chain(otherwise).any(|s| s.any(&is_request));
+                let marks = |s: &Stmt| {
+                    let mut own = true;
+                    s.each(&mut |s| match s {
+                        Stmt::Combine { mem: Mem::Shared(b), .. } => own &= counts(self.kernel, *b),
+                        other => own &= !is_request(other),
+                    });
+                    own
+                };
+                let touches = || then.iter().chain(otherwise).any(|s| !marks(s));
                 let cond = match self.eval(cond)? {
-                    // Elements decide what is computed in there, and no more.
+                    // Elements decide what is computed in there, and no more; sums are taken to be as they should.
                     Value::Unknown if !touches() => return Ok(()),
                     cond => self.truth(cond, stmt)?,
                 };
@@ -312,18 +330,36 @@ impl<'a> Walk<'a, '_> {
                 self.define(*dst, Value::Bool(if passed { u32::MAX } else { 0 }));
             }
             Stmt::Load { dst, mem, offset, guard } => {
-                if let (Mem::Shared(word), [told]) = (mem, &dst[..])
-                    && let Some(vote) = verdict(self.kernel, *word)
+                if let (Mem::Shared(buffer), [told]) = (mem, &dst[..])
+                    && counts(self.kernel, *buffer)
+                    && let Some(at) = self.eval(offset)?.alike()
                 {
-                    let again = i64::from(!self.passes(vote)?);
-                    self.define(*told, Value::same(again));
+                    let count = self.words.get(&(*buffer, at)).copied().unwrap_or(0);
+                    self.define(*told, Value::same(count));
                 }
                 self.access(stmt, (*mem, Form::Load), offset, dst.len(), guard.as_ref(), lanes)?;
             }
             Stmt::Store { mem, offset, values, guard } => {
                 self.access(stmt, (*mem, Form::Store), offset, values.len(), guard.as_ref(), lanes)?;
             }
+            // Tiles are taken as if all took the same time.
+            Stmt::Alike { dst, shared, offset } if counts(self.kernel, *shared) => {
+                let at = self.eval(offset)?.alike().unwrap_or(-1);
+                let count = self.words.get(&(*shared, at)).copied().unwrap_or(0);
+                self.define(*dst, Value::same(count));
+            }
+            Stmt::Take { dst, .. } | Stmt::Alike { dst, .. } => {
+                let tile = self.cta as i64 + self.taken * self.launch.ctas as i64;
+                self.taken += 1;
+                self.define(*dst, Value::same(tile));
+            }
             Stmt::Combine { mem, offset, values, guard, .. } => {
+                if let Mem::Shared(buffer) = mem
+                    && counts(self.kernel, *buffer)
+                    && let Some(at) = self.eval(offset)?.alike()
+                {
+                    *self.words.entry((*buffer, at)).or_default() += 1;
+                }
                 self.access(stmt, (*mem, Form::Atomic), offset, values.len(), guard.as_ref(), lanes)?;
             }
             Stmt::StorePeer { shared, offset, values, .. } => {

@@ -13,7 +13,7 @@
 //! | floor | files |
 //! |---|---|
 //! | passes | `passes`, `lowering`, `products`, `maps` |
-//! | roles | `roles`, `turns`, `grid` |
+//! | roles | `roles`, `counted`, `turns`, `grid` |
 //! | statements | `walk` |
 //! | stages and rings | `stage`, `pipeline`, `skew`, `registers`, `ring`, `ring_stages`, `fill` |
 //! | `let`s | `lets`, `freeze` |
@@ -38,6 +38,7 @@ mod combine;
 mod context;
 mod control;
 mod copy;
+mod counted;
 mod digits;
 mod emit;
 mod env;

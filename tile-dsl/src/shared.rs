@@ -35,6 +35,9 @@ use crate::{
 use life::{Clock, Life};
 use std::{collections::BTreeMap, fmt};
 
+/// Places for numbers of tiles that are taken of a counter.
+pub(crate) const NUMBERS: u32 = 2;
+
 /// Words that say which tiles are computed again: one for all, and a prime number of others.
 pub(crate) const AGAIN_WORDS: u32 = 1 + 61;
 
@@ -57,6 +60,12 @@ pub(crate) enum Content {
     Output(crate::tile::TensorId, u32),
     /// The mbarriers by which groups pass the turn on.
     Turn,
+    /// The numbers of tiles that a producer has taken of a counter.
+    Numbers,
+    /// The mbarriers that say that one is there.
+    Numbered,
+    /// Those by which its place is given back.
+    Heard,
     /// The mbarrier at which a producer learns that it is known which tiles are computed again.
     Verdict,
     /// Which they are: a word for all, and one for each.
@@ -78,6 +87,9 @@ impl Content {
                 format!("the tile of `{}` that group {group} stores", nest.tensor(tensor).name)
             }
             Content::Turn => "the turns of groups".into(),
+            Content::Numbers => "the numbers of the next tiles".into(),
+            Content::Numbered => "mbarriers of the numbers of the next tiles".into(),
+            Content::Heard => "mbarriers of free places for numbers of tiles".into(),
             Content::Verdict => "the mbarrier of what is computed again".into(),
             Content::Again => "which tiles are computed again".into(),
         }
@@ -191,6 +203,7 @@ impl Allocation {
         finder.stmt(&nest.body);
         finder.outputs();
         finder.turns();
+        finder.numbers();
         finder.again();
         let Finder { clock, mut buffers, found, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
@@ -509,9 +522,20 @@ impl<'p> Finder<'p> {
         }
     }
 
+    /// The numbers of tiles that are taken of a counter.
+    fn numbers(&mut self) {
+        if self.plan.nest.counted {
+            self.mbarriers((Content::Numbered, 0), NUMBERS, SpanId::NONE);
+            self.mbarriers((Content::Heard, 0), NUMBERS, SpanId::NONE);
+            let (words, size) = (NUMBERS.into(), Size::Value(vec![NUMBERS.into()]));
+            let numbers = self.buffer((Content::Numbers, 0), DType::I32, words, size, SpanId::NONE);
+            self.buffers[numbers].alone = true;
+        }
+    }
+
     /// What says which tiles are computed again.
     fn again(&mut self) {
-        if self.plan.maxima.are_told() {
+        if self.plan.maxima.are_told() && !self.plan.nest.counted {
             self.mbarriers((Content::Verdict, 0), 1, SpanId::NONE);
         }
         if !self.plan.maxima.all.is_empty() {
@@ -565,6 +589,9 @@ impl<'p> Finder<'p> {
             Content::Parts(value) => format!("{}.parts", nest.value(value).name),
             Content::Output(tensor, _) => format!("{}.tile", nest.tensor(tensor).name),
             Content::Turn => "turn".into(),
+            Content::Numbers => "number".into(),
+            Content::Numbered => "number.full".into(),
+            Content::Heard => "number.empty".into(),
             Content::Verdict => "verdict".into(),
             Content::Again => "again".into(),
             Content::Full(copy) => format!("{}.full", nest.copy_word(copy)),

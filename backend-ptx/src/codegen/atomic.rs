@@ -66,6 +66,19 @@ impl<'c> Codegen<'c, '_> {
         })
     }
 
+    /// One of `most` numbers: `atom.inc`, which leaves zero behind the last.
+    pub(super) fn take(&mut self, dst: Var, (counters, offset): (u32, &Expr), most: &Expr) -> Result<()> {
+        let i32_type = self.context.i32_type();
+        let (counter, _) = self.address(Mem::Global(counters), offset)?;
+        let most = self.expr(most)?.int()?;
+        let last = self.builder.build_int_sub(most, i32_type.const_int(1, false), "")?;
+        let arguments = [counter.as_basic_value_enum(), last.into()];
+        let text = "atom.relaxed.gpu.global.inc.u32 $0, [$1], $2;";
+        let taken = self.assembly(text, Some(i32_type.into()), "=r,l,r", &arguments)?;
+        let Some(taken) = taken else { return malformed("a number without a result") };
+        self.assign(dst, Value { llvm: taken, ty: DType::I32 })
+    }
+
     /// One thread counts for its CTA, between barriers: the first orders what all its threads stored before the
     /// count, the second what they load after it, and tells all of them whether the count was the last. `inc` wraps
     /// to 0 there.

@@ -66,6 +66,12 @@ impl<'c> Codegen<'c, '_> {
                 Ok(())
             }
             Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
+            Stmt::While { cond, body } => self.while_loop(cond, body),
+            Stmt::Take { dst, counters, offset, most } => self.take(*dst, (*counters, offset), most),
+            Stmt::Alike { dst, shared, offset } => {
+                let (dst, mem) = (vec![*dst], Mem::Shared(*shared));
+                self.block(&[Stmt::Load { dst, mem, offset: offset.clone(), guard: None }])
+            }
             Stmt::If { cond, then, otherwise } => match (then.as_slice(), otherwise.as_slice()) {
                 ([Stmt::Async(Async::Arrive { barrier, stage, bytes: None, cta })], []) => {
                     let some = self.expr(cond)?.bool()?;
@@ -176,6 +182,21 @@ impl<'c> Codegen<'c, '_> {
         let latch = self.current_block();
         self.builder.build_conditional_branch(again, head, exit)?;
         counter.add_incoming(&[(&start_int, before), (&next, latch)]);
+        self.builder.position_at_end(exit);
+        Ok(())
+    }
+
+    fn while_loop(&mut self, cond: &Expr, body: &[Stmt]) -> Result<()> {
+        let [head, step, exit] =
+            ["while", "step", "done"].map(|name| self.context.append_basic_block(self.function, name));
+        self.builder.build_unconditional_branch(head)?;
+        self.builder.position_at_end(head);
+        self.addresses.clear();
+        let on = self.expr(cond)?.bool()?;
+        self.builder.build_conditional_branch(on, step, exit)?;
+        self.builder.position_at_end(step);
+        self.body(body)?;
+        self.builder.build_unconditional_branch(head)?;
         self.builder.position_at_end(exit);
         Ok(())
     }

@@ -91,6 +91,14 @@ impl Value {
         Value::Int(Lanes::Same(n))
     }
 
+    /// The integer that all lanes have, if it is known.
+    pub fn alike(&self) -> Option<i64> {
+        match self {
+            Value::Int(lanes) => lanes.same(),
+            _ => None,
+        }
+    }
+
     /// The values of `new` in some lanes, these in the others.
     pub fn merged(&self, new: Value, lanes: u32) -> Value {
         if lanes == u32::MAX || *self == new {

@@ -230,6 +230,14 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
             };
             return block("loop", steps, actions(view, body));
         }
+        Stmt::While { cond, body } => {
+            return block("loop", format!("while {}", short(view, cond)), actions(view, body));
+        }
+        Stmt::Take { .. } => plain("compute", "take the number of the next tile", &[]),
+        Stmt::Alike { shared: n, .. } => {
+            let name = shared(kernel, *n);
+            plain("load", format!("load the number of the next tile from shared {name}"), &[name])
+        }
         Stmt::If { cond, then, otherwise } => {
             let (then, otherwise) = (actions(view, then), actions(view, otherwise));
             let mut inside = then;

@@ -69,7 +69,7 @@ fn backwards(context: &Context<'_>, digit: Digit) -> Option<Diagnostic> {
     let at = |text: String| context.at(by, SpanId::NONE, text);
     if nest.persistent.is_none() {
         let text = format!("`{name}` runs backwards for every second tile, and a CTA has one tile");
-        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false }]);
+        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false, counter: false }]);
         return Some(at(text).edits([persistent, Edit::remove()]));
     }
     if loops(&nest.body).into_iter().any(|(d, at)| d == digit && nest.is_produced_tile(d, at)) {

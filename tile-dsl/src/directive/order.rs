@@ -3,12 +3,13 @@
 //! ```text
 //! order(grouped(8))             bands of eight tiles of the last program axis but one, walked along the last
 //! order(grouped(8) over b, j)   bands of eight tiles of `b`, walked along `j`
+//! order(backwards(8) over b, i) the same bands, each walked from the end of `i`
 //! order(reversed)               the last tile first, the last axis fastest
 //! ```
 //! Tiles of a band read the same along one of the two axes. Which two axes share what is read is a matter of the kernel: a batched
 //! product whose second factor all batches have takes bands of batches. Other axes are slower.
 //! Where later tiles take longer, as the rows of a triangle do, `reversed` leaves short ones for the end: no multiprocessor waits for a
-//! long one then.
+//! long one then. `backwards` takes the longest tiles of a whole band before shorter ones, so that what is left in the end is shorter still.
 //! Conditions: a band has at least one tile; bands go along two program axes.
 //! Cost: none; index arithmetic once a tile.
 
@@ -30,6 +31,7 @@ directive! {
             machine::Order::Column,
             machine::Order::Grouped(8),
             machine::Order::Serpentine(8),
+            machine::Order::Backwards(8),
             machine::Order::Hilbert,
             machine::Order::Reversed,
         ];
@@ -51,7 +53,7 @@ impl Drawn for Order {
         let of = |order, axes: &[&String]| Order { order, axes: axes.iter().copied().cloned().collect() };
         let hilbert = machine::Order::Hilbert;
         let plain = [machine::Order::Row, machine::Order::Column, machine::Order::Reversed, hilbert];
-        let bands = [machine::Order::Grouped(2), machine::Order::Serpentine(2)];
+        let bands = [machine::Order::Grouped(2), machine::Order::Serpentine(2), machine::Order::Backwards(2)];
         let mut orders: Vec<Order> = plain.into_iter().chain(bands).map(|o| of(o, &[])).collect();
         let axes = generator.program_axes();
         for (along, band) in axes.iter().flat_map(|along| axes.iter().map(move |band| (along, band))) {
@@ -68,7 +70,10 @@ fn apply(nest: &Nest, order: machine::Order, axes: &[String]) -> Result<(Nest, P
     let program = |axis: &AxisId| nest.kernel.axes[usize::from(axis.0)].kind == AxisKind::Program;
     let all: Vec<AxisId> = (0..nest.kernel.axes.len() as u16).map(AxisId).filter(program).collect();
     let text = directive::Order { order, axes: axes.to_vec() };
-    if matches!(order, machine::Order::Grouped(0) | machine::Order::Serpentine(0)) {
+    if matches!(
+        order,
+        machine::Order::Grouped(0) | machine::Order::Serpentine(0) | machine::Order::Backwards(0)
+    ) {
         return Err(refuse(format!("{text}: a band has at least one tile")));
     }
     let plain = || Edit::instead([directive::Order { order, axes: Vec::new() }]);

@@ -3,22 +3,28 @@
 //! ```text
 //! persistent(1)                tile t, t + n, t + 2n, ..             of n CTAs the one of number t
 //! persistent(1, serpentine)    tile t, 2n - 1 - t, t + 2n, ..        every second round is taken backwards
+//! persistent(1, counter)       tile t, then whichever is next        a counter in global memory has its number
 //! ```
-//! Where later tiles take longer, as the rows of a triangle do, a CTA that has a long tile in one round has a short one in the next.
+//! Where later tiles take longer, as the rows of a triangle do, a CTA that has a long tile in one round has a short one in the next of
+//! `serpentine`. With `counter` the one that is done first takes the next tile, however long each takes.
 //!
-//! It rewrites no statement. Condition: 1 to 32. That no CTAs share a reduction, and that groups that take tiles in turn (`pingpong`) have no rounds backwards, the complete
-//! schedule shows.
-//! Cost: a loop over tiles; the last round may be shorter.
+//! It rewrites no statement. Condition: 1 to 32. What the complete schedule shows: no CTAs share a reduction; groups that take tiles in turn
+//! (`pingpong`) have no rounds backwards; a producer takes the numbers of a counter, and tells the threads that compute.
+//! Cost: a loop over tiles; the last round may be shorter. A counter: four bytes of scratch, and an atomic a tile, for which nobody waits.
 //! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
 
 use super::prelude::*;
-use crate::{engine::families::assume::refuse, nest::Across};
+use crate::{
+    engine::families::assume::refuse,
+    machine::Unit,
+    nest::{Across, LoopKind, loops},
+};
 
 directive! {
     /// `persistent(1)`: so many CTAs an SM take tile after tile.
     "persistent(1)" in Launch, 0:
-    Persistent { ctas: u32, serpentine: bool } => |s| {
-        s.number(ctas).options(&mut [Extra::flag("serpentine", serpentine)])
+    Persistent { ctas: u32, serpentine: bool, counter: bool } => |s| {
+        s.number(ctas).options(&mut [Extra::flag("serpentine", serpentine), Extra::flag("counter", counter)])
     }
 }
 
@@ -34,7 +40,8 @@ impl Drawn for Persistent {
     const ORDERS: bool = true;
 
     fn candidates(_: Kind, _: &mut Generator<'_>, _: &Wish<'_>) -> Vec<DirectiveKind> {
-        [false, true].map(|serpentine| Persistent { ctas: 1, serpentine }.into()).to_vec()
+        let of = |(serpentine, counter)| Persistent { ctas: 1, serpentine, counter }.into();
+        [(false, false), (true, false), (false, true)].map(of).to_vec()
     }
 }
 
@@ -45,7 +52,14 @@ fn persistent(nest: &Nest, how: &directive::Persistent) -> Result<(Nest, Proof),
         return Err(refuse(format!("persistent({ctas}): an SM holds 1 to 32 CTAs"))
             .edit(Edit::instead([directive::Persistent { ctas: 1, ..how.clone() }])));
     }
-    Ok((Nest { persistent: Some(ctas), serpentine_rounds: how.serpentine, ..nest.clone() }, Proof::default()))
+    if how.serpentine && how.counter {
+        let one = |serpentine| directive::Persistent { serpentine, counter: !serpentine, ..how.clone() };
+        return Err(refuse("tiles of a counter have no rounds that could be taken backwards".into())
+            .edit(Edit::instead([one(false)]))
+            .edit(Edit::instead([one(true)])));
+    }
+    let (serpentine_rounds, counted) = (how.serpentine, how.counter);
+    Ok((Nest { persistent: Some(ctas), serpentine_rounds, counted, ..nest.clone() }, Proof::default()))
 }
 
 /// Tiles that follow one another are whole.
@@ -63,6 +77,39 @@ fn whole(context: &Context<'_>) -> Option<Diagnostic> {
     Some(context.at(by, SpanId::NONE, text.into()).edits([Edit::remove()]))
 }
 
+/// The numbers of a counter.
+fn counted(context: &Context<'_>) -> Option<Diagnostic> {
+    let nest = context.nest;
+    if !nest.counted {
+        return None;
+    }
+    let by = context.last(|k| matches!(k, DirectiveKind::Persistent(_)));
+    let in_rounds =
+        directive::Persistent { ctas: nest.persistent.unwrap_or(1), serpentine: false, counter: false };
+    let (text, edits): (&str, Vec<Edit>) = if nest.cluster.is_some() {
+        ("CTAs of a cluster take neighbouring tiles, and a counter gives each any", vec![])
+    } else if nest.pingpong.is_some() {
+        (
+            "groups take every second tile of their CTA, and skip the steps of the others: of a counter they do not know these",
+            vec![],
+        )
+    } else if !nest.alternate.is_empty() {
+        ("every second tile of a CTA is taken another way, and a counter gives it any", vec![])
+    } else if nest.producer.is_none() {
+        let pipes = loops(&nest.body).into_iter().filter(|(_, kind)| matches!(kind, LoopKind::Pipe(_)));
+        let produce =
+            |digit| directive::Produce { digit: nest.digit_name(digit), unit: Unit::Warp, stages: None };
+        (
+            "a producer takes numbers of the counter ahead, and there is none",
+            pipes.map(|(d, _)| Edit::put([produce(d)])).collect(),
+        )
+    } else {
+        return None;
+    };
+    let text = format!("tiles cannot be taken by a counter: {text}");
+    Some(context.at(by, SpanId::NONE, text).edits(edits).edits([Edit::instead([in_rounds])]))
+}
+
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    whole(context).into_iter().collect()
+    whole(context).into_iter().chain(counted(context)).collect()
 }

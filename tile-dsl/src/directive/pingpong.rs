@@ -63,7 +63,7 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
     let without = || Edit::remove();
     if nest.persistent.is_none() {
         let text = format!("{groups} groups take tiles in turn, and a CTA has one tile");
-        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false }]);
+        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false, counter: false }]);
         return Some(at(text).edits([persistent, without()]));
     }
     let pipes: Vec<Digit> = loops(&nest.body)
@@ -81,7 +81,7 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
     if nest.serpentine_rounds {
         let text = "a group leaves out the steps of the tile that another has before its own, which in a round that is taken backwards is not the one before";
         let ctas = nest.persistent.unwrap_or(1);
-        let straight = Edit::put([directive::Persistent { ctas, serpentine: false }]);
+        let straight = Edit::put([directive::Persistent { ctas, serpentine: false, counter: false }]);
         return Some(at(text.into()).edits([straight, without()]));
     }
     if let Some((tile, _)) = loops(&nest.body).into_iter().find(|(d, at)| nest.is_produced_tile(*d, *at)) {
@@ -142,6 +142,9 @@ fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
         | Content::Empty(_)
         | Content::Output(..)
         | Content::Turn
+        | Content::Numbers
+        | Content::Numbered
+        | Content::Heard
         | Content::Verdict
         | Content::Again => None,
         Content::Copy(copy) => {

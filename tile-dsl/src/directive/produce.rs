@@ -119,7 +119,7 @@ fn ahead(context: &Context<'_>, digit: Digit) -> Option<Diagnostic> {
     }
     if nest.persistent.is_none() {
         let text = "there is room for more than one tile, and a CTA has one tile";
-        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false }]);
+        let persistent = Edit::put([directive::Persistent { ctas: 1, serpentine: false, counter: false }]);
         return Some(at(text.into()).edits([persistent, without]));
     }
     None

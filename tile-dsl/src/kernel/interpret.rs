@@ -172,6 +172,15 @@ impl Run<'_> {
                     self.define(*var, next, &active);
                 }
             }
+            Stmt::While { cond, body } => loop {
+                let on = self.eval(cond, mask).and_then(|c| Ok(c.bools()?.to_vec()));
+                let on = on.map_err(|f| self.error(stmt, mask, f))?;
+                let active: Vec<bool> = mask.iter().zip(&on).map(|(m, on)| *m && *on).collect();
+                if !active.contains(&true) {
+                    return Ok(());
+                }
+                self.block(body, &active)?;
+            },
             Stmt::If { cond, then, otherwise } => {
                 let cond = self.eval(cond, mask).and_then(|c| Ok(c.bools()?.to_vec()));
                 let cond = cond.map_err(|f| self.error(stmt, mask, f))?;
@@ -210,6 +219,9 @@ impl Run<'_> {
                 self.define(*var, value, mask);
             }
             Stmt::Load { dst, mem, offset, guard } => self.load(dst, *mem, offset, guard, mask)?,
+            Stmt::Alike { dst, shared, offset } => {
+                self.load(&[*dst], Mem::Shared(*shared), offset, &None, mask)?;
+            }
             Stmt::Store { mem, offset, values, guard } => self.store(*mem, offset, values, guard, mask)?,
             Stmt::Set { frag, slot, value } => {
                 let new = self.eval(value, mask)?;
@@ -344,7 +356,7 @@ impl Run<'_> {
                 let tile = self.eval(tile, mask)?;
                 self.define(*dst, tile, mask);
             }
-            Stmt::For { .. } | Stmt::If { .. } => unreachable!("`stmt` runs them"),
+            Stmt::For { .. } | Stmt::While { .. } | Stmt::If { .. } => unreachable!("`stmt` runs them"),
             other if other.is_apart() => return Err((0, ASYNCHRONOUS.into())),
             _ => return Err((0, "a statement without a meaning".into())),
         }

@@ -155,7 +155,7 @@ impl Lives {
     ) -> State {
         for stmt in block {
             match stmt {
-                Stmt::For { var, start, end, step, body } => {
+                Stmt::For { body, .. } | Stmt::While { body, .. } => {
                     // Any number of steps: what may be before one may be after another.
                     loop {
                         let after = self.flow(body, at.clone(), &mut None, &mut |_, _| {});
@@ -167,9 +167,10 @@ impl Lives {
                     }
                     let mut inside = out.is_some().then(Vec::new);
                     at = at.clone().or(&self.flow(body, at, &mut inside, wrong));
-                    if let (Some(out), Some(body)) = (out.as_mut(), inside) {
-                        let (start, end, step) = (start.clone(), end.clone(), step.clone());
-                        out.push(Stmt::For { var: *var, start, end, step, body });
+                    if let (Some(out), Some(inside)) = (out.as_mut(), inside) {
+                        let mut new = stmt.clone();
+                        new.blocks_mut().into_iter().for_each(|body| body.clone_from(&inside));
+                        out.push(new);
                     }
                     continue;
                 }

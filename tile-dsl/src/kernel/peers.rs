@@ -144,7 +144,7 @@ impl State {
             }
         }
         // What a step leaves, the next one finds.
-        let steps = if matches!(stmt, Stmt::For { .. }) { 2 } else { 1 };
+        let steps = if matches!(stmt, Stmt::For { .. } | Stmt::While { .. }) { 2 } else { 1 };
         for _ in 0..steps {
             stmt.blocks().into_iter().flatten().try_for_each(|inner| self.inside(inner))?;
         }

@@ -79,6 +79,15 @@ statements! {
         block(body)
     ];
 
+    /// A loop that goes on while its condition holds, which its steps change by register slots.
+    "while (h.cursor[0] < %0) { }"
+    While {
+        /// A `bool`, evaluated before each step.
+        cond: Expr,
+        /// One step.
+        body: Vec<Stmt>,
+    }: ["while" truth(cond, "condition") block(body)];
+
     /// A branch.
     "if %0 { } else { barrier }"
     If {
@@ -338,6 +347,31 @@ statements! {
         /// Where false, nothing happens.
         guard: Option<Expr>,
     }: ["combine" place(mem, offset, Combine) reduction(op) values(values, "operand") guard(guard)];
+
+    /// How many of `most` numbers have been taken of a counter before; this thread takes one. The counter starts at zero, and whoever takes
+    /// the last leaves it at zero. `atom.relaxed.gpu.inc` (PTX ISA 9.7.13.8).
+    "take %0: i32 = p[%1] of %2"
+    Take {
+        /// An `i32`.
+        dst: Var,
+        /// Scratch parameter of type `i32`, by its position in [`Kernel::params`].
+        counters: u32,
+        /// Which counter.
+        offset: Expr,
+        /// How many are taken before the counter is zero again, at least 1.
+        most: Expr,
+    }: [apart() "take" own(dst, DType::I32) "=" global(counters, offset, Counter) "of" value(most, "numbers to take")];
+
+    /// Loads a number that all threads find alike.
+    "alike %0: i32 = s[%1]"
+    Alike {
+        /// An `i32`.
+        dst: Var,
+        /// Buffer, position in [`Kernel::shared`].
+        shared: u32,
+        /// Offset; the same in all threads.
+        offset: Expr,
+    }: ["alike" common(dst, DType::I32) "=" shared(shared, offset, Read)];
 
     /// All threads of `parts` CTAs meet at a counter, without waiting: `dst` is true in every thread of the CTA that
     /// arrives last, which sees what the others stored to global memory before. A barrier of each CTA, or of its first

@@ -238,7 +238,8 @@ pub(super) fn not_in_registers(cx: &Cx<'_>, value: ValueId) -> LowerError {
     LowerError::Malformed(Unsummed::Shared(value).text(cx.view.nest))
 }
 
-fn scratch(cx: &mut Cx<'_>, name: String, dtype: DType, elems: u32, zeroed: bool) -> u32 {
+/// Global memory that the launch provides, so many elements for each CTA.
+pub(super) fn scratch(cx: &mut Cx<'_>, name: String, dtype: DType, elems: u32, zeroed: bool) -> u32 {
     let name = crate::shared::unique(&name, |n| cx.build.params.iter().any(|p| p.name() == n));
     cx.build.params.push(Param::Scratch { name, dtype, elems, zeroed });
     cx.build.params.len() as u32 - 1

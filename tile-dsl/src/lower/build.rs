@@ -106,6 +106,12 @@ pub(super) enum Holds {
     Cursor(CopyId),
     /// Parity of the next turn.
     Turn,
+    /// Place and parity of the next number of a tile that is taken, or heard of.
+    Place { taken: bool },
+    /// The number of a tile: one that was taken of a counter, or heard of.
+    Number { taken: bool },
+    /// Whether the counter has any left.
+    Left,
     /// The least and the greatest of a limit at the points of an axis; the number tells them apart.
     Limit(AxisId, u32),
     /// Elements of the first operand of a product that adds to a value; the number tells them apart.
@@ -122,6 +128,11 @@ impl Holds {
             Holds::Next(c, _) => format!("{}.next", copied(c)),
             Holds::Cursor(c) => format!("{}.cursor", copied(c)),
             Holds::Turn => "turn.parity".into(),
+            Holds::Place { taken: true } => "taken.cursor".into(),
+            Holds::Place { taken: false } => "heard.cursor".into(),
+            Holds::Number { taken: true } => "number.taken".into(),
+            Holds::Number { taken: false } => "number.heard".into(),
+            Holds::Left => "number.left".into(),
             Holds::Limit(axis, _) => format!("{}.limit", nest.axis(axis)),
             Holds::Operand(v, _) => format!("{}.rows", nest.value(v).name),
             Holds::RingStage(d) => format!("{}.slot", nest.axis(d.axis)),

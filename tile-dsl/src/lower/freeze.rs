@@ -130,18 +130,14 @@ fn mark(cx: &mut Cx<'_>) -> Result<(), LowerError> {
     Ok(())
 }
 
-/// Whether a word says that something is computed again. Those that compute ask together: what is behind it may have barriers.
+/// Whether a word says that something is computed again. All those that compute find it alike: what is behind it may have barriers.
 fn says(cx: &mut Cx<'_>, word: Atom) -> Result<Atom, LowerError> {
-    let mem = Mem::Shared(cx.view.shared_buffer(Content::Again, 0)?);
-    let said = cx.build.emit.var(DType::I32);
-    cx.build.emit.stmt(kernel::Stmt::Load { dst: vec![said], mem, offset: word.expr(), guard: None });
-    if cx.env.tile.computes {
-        let dst = cx.build.emit.var(DType::Bool);
-        let none = KExpr::Cmp(CmpOp::Eq, Box::new(KExpr::Var(said)), Box::new(KExpr::Int(0, DType::I32)));
-        cx.build.emit.stmt(kernel::Stmt::Vote { dst, value: none, group: None });
-        cx.build.sync.barrier();
-        return Ok(cx.build.emit.op(Op::Select, &[Atom::Var(dst), Atom::Bool(false), Atom::Bool(true)]));
-    }
+    let shared = cx.view.shared_buffer(Content::Again, 0)?;
+    let (said, offset) = (cx.build.emit.var(DType::I32), word.expr());
+    cx.build.emit.stmt(match cx.env.tile.computes {
+        true => kernel::Stmt::Alike { dst: said, shared, offset },
+        false => kernel::Stmt::Load { dst: vec![said], mem: Mem::Shared(shared), offset, guard: None },
+    });
     Ok(cx.build.emit.cmp(CmpOp::Ne, Atom::Var(said), Atom::i32(0)))
 }
 
@@ -150,8 +146,22 @@ pub(super) fn has_to(cx: &mut Cx<'_>) -> Result<Option<Atom>, LowerError> {
     if cx.view.plan.maxima.all.is_empty() || cx.env.tile.pass == Pass::Quick {
         return Ok(None);
     }
+    is_marked(cx).map(Some)
+}
+
+/// Whether the tile at hand is computed again.
+pub(super) fn is_marked(cx: &mut Cx<'_>) -> Result<Atom, LowerError> {
     let word = word(cx);
-    says(cx, word).map(Some)
+    says(cx, word)
+}
+
+/// The word of the tile at hand is another one's from here on.
+pub(super) fn clear(cx: &mut Cx<'_>) -> Result<(), LowerError> {
+    let mem = Mem::Shared(cx.view.shared_buffer(Content::Again, 0)?);
+    let (offset, zero) = (word(cx).expr(), KExpr::Int(0, DType::I32));
+    cx.build.emit.stmt(kernel::Stmt::Store { mem, offset, values: vec![zero], guard: None });
+    cx.build.emit.forget_loads(|of| of == mem);
+    Ok(())
 }
 
 /// All passes over the tiles of a CTA, each of which `tiles` goes through.

@@ -218,11 +218,13 @@ pub(super) fn decode(
     match order {
         Order::Grouped(band) if n >= 2 => in_bands(emit, (cta, band.into()), counts, axes, Walk::Along),
         Order::Serpentine(band) if n >= 2 => in_bands(emit, (cta, band.into()), counts, axes, Walk::Back),
+        Order::Backwards(band) if n >= 2 => in_bands(emit, (cta, band.into()), counts, axes, Walk::FromEnd),
         Order::Hilbert if n >= 2 => in_bands(emit, (cta, SQUARE), counts, axes, Walk::Squares),
         Order::Row | Order::Grouped(_) | Order::Serpentine(_) | Order::Hilbert => {
             mixed_radix(emit, cta, counts)
         }
-        Order::Reversed => {
+        // Of one axis both are the same.
+        Order::Reversed | Order::Backwards(_) => {
             let all = counts.iter().fold(Atom::i32(1), |n, count| emit.bin(BinOp::Mul, n, *count));
             let last = emit.bin(BinOp::Sub, all, Atom::i32(1));
             let number = emit.bin(BinOp::Sub, last, cta);
@@ -244,6 +246,8 @@ enum Walk {
     Along,
     /// Every second one back.
     Back,
+    /// Each from the end of the last axis.
+    FromEnd,
     /// Along, whole squares along Hilbert's curve.
     Squares,
 }
@@ -287,6 +291,11 @@ fn in_bands(
         row = emit.op(Op::Select, &[whole, y, row]);
         let plain = emit.bin(BinOp::Div, within, height);
         column = Some(emit.op(Op::Select, &[whole, x, plain]));
+    }
+    if walk == Walk::FromEnd {
+        let column_along = emit.bin(BinOp::Div, within, height);
+        let end = emit.bin(BinOp::Sub, last, Atom::i32(1));
+        column = Some(emit.bin(BinOp::Sub, end, column_along));
     }
     if walk == Walk::Back {
         let column_along = emit.bin(BinOp::Div, within, height);

@@ -16,6 +16,7 @@ use super::{
     cluster,
     context::Cx,
     control::{self, Span},
+    counted,
     digits::StepOrder,
     emit::{Atom, Op},
     error::LowerError,
@@ -43,7 +44,7 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
         let body = match does {
             // All threads do the same.
             Does::Compute { group, of, barrier: None } => {
-                freeze::passes(cx, &|cx| tiles(cx, *group, *of, |cx| compute(cx, nest)))?;
+                tiles(cx, *group, *of, &|cx| compute(cx, nest))?;
                 output::await_sent(cx);
                 return Ok(());
             }
@@ -51,7 +52,7 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
                 (cx.env.tile.group, cx.env.tile.units.first) = (*group, first);
                 cx.build.emit.push();
                 turns::first_turn(cx)?;
-                freeze::passes(cx, &|cx| tiles(cx, *group, *of, |cx| compute(cx, nest)))?;
+                tiles(cx, *group, *of, &|cx| compute(cx, nest))?;
                 output::await_sent(cx);
                 let mut body = cx.build.emit.pop();
                 among(&mut body, kernel::Group { id: *id, threads });
@@ -61,7 +62,7 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
             Does::Produce { thread, loops } => {
                 cx.build.emit.push();
                 cx.env.tile.computes = false;
-                freeze::passes(cx, &|cx| tiles(cx, 0, 1, |cx| produce(cx, loops)))?;
+                tiles(cx, 0, 1, &|cx| produce(cx, loops))?;
                 cx.env.tile.computes = true;
                 let mut body = vec![kernel::Stmt::One { thread: *thread, body: cx.build.emit.pop() }];
                 // Those are of all threads.
@@ -79,17 +80,49 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
     Ok(())
 }
 
+/// What is done for a tile.
+type Body<'f, 'a> = &'f dyn Fn(&mut Cx<'a>) -> Result<(), LowerError>;
+
 /// The tiles of this CTA: one, or one after the other, of which a group takes each `of`-th.
-fn tiles<'a>(
-    cx: &mut Cx<'a>,
-    group: u32,
-    of: u32,
-    body: impl Fn(&mut Cx<'a>) -> Result<(), LowerError>,
-) -> Result<(), LowerError> {
+fn tiles<'a>(cx: &mut Cx<'a>, group: u32, of: u32, body: Body<'_, 'a>) -> Result<(), LowerError> {
     let body = |cx: &mut Cx<'a>| {
         body(cx)?;
         output::send_collected(cx)
     };
+    if cx.view.plan.tiles.counted {
+        let total = total(cx);
+        return counted::tiles(cx, total, &|cx, number| {
+            let number = place(cx, number);
+            tile(cx, Some(number), &body)
+        });
+    }
+    freeze::passes(cx, &|cx| rounds(cx, group, of, &body))
+}
+
+/// How many there are for all CTAs.
+fn total(cx: &mut Cx<'_>) -> Atom {
+    match cx.view.given.grouped {
+        true => cx.build.emit.op(Op::Tiles, &[]),
+        false => Grid::tiles(&cx.view.plan.tiles, &mut cx.build.emit),
+    }
+}
+
+/// Finds where the tile of a number is; its number among those of its problem.
+fn place(cx: &mut Cx<'_>, mut number: Atom) -> Atom {
+    if cx.view.given.grouped {
+        // What the extents of another problem gave is of no use here.
+        cx.build.pitches.clear();
+        cx.env.tile.number = Some(number);
+        number = cx.build.emit.problem(number);
+    }
+    if cx.view.plan.tiles.segment.is_none() {
+        cx.env.tile.grid = Grid::of(&cx.view.plan.tiles, &mut cx.build.emit, Some(number));
+    }
+    number
+}
+
+/// Those that lie as far apart as there are CTAs.
+fn rounds<'a>(cx: &mut Cx<'a>, group: u32, of: u32, body: Body<'_, 'a>) -> Result<(), LowerError> {
     if cx.view.plan.tiles.persistent.is_none() {
         return tile(cx, cx.env.tile.in_problem, body);
     }
@@ -98,10 +131,7 @@ fn tiles<'a>(
     let serpentine = cx.view.plan.tiles.serpentine_rounds;
     let start = if serpentine { others } else { cx.build.emit.add(cta, others) };
     let step = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
-    let total = match cx.view.given.grouped {
-        true => cx.build.emit.op(Op::Tiles, &[]),
-        false => Grid::tiles(&cx.view.plan.tiles, &mut cx.build.emit),
-    };
+    let total = total(cx);
     cx.build.emit.push();
     let var = cx.build.emit.var(DType::I32);
     let mut number = Atom::Var(var);
@@ -112,15 +142,7 @@ fn tiles<'a>(
         exists = Some(cx.build.emit.cmp(CmpOp::Lt, own, left));
         number = cx.build.emit.add(number, own);
     }
-    if cx.view.given.grouped {
-        // What the extents of another problem gave is of no use here.
-        cx.build.pitches.clear();
-        cx.env.tile.number = Some(number);
-        number = cx.build.emit.problem(number);
-    }
-    if cx.view.plan.tiles.segment.is_none() {
-        cx.env.tile.grid = Grid::of(&cx.view.plan.tiles, &mut cx.build.emit, Some(number));
-    }
+    let number = place(cx, number);
     if !cx.view.nest.alternate.is_empty() {
         let before = match serpentine {
             true => Atom::Var(var),
@@ -171,20 +193,16 @@ fn in_round(cx: &mut Cx<'_>, first: Atom, [cta, ctas]: [Atom; 2]) -> Atom {
 }
 
 /// The tile of this number, or of this CTA's. Of two sizes, each has a program of its own.
-fn tile<'a>(
-    cx: &mut Cx<'a>,
-    number: Option<Atom>,
-    body: impl Fn(&mut Cx<'a>) -> Result<(), LowerError>,
-) -> Result<(), LowerError> {
+fn tile<'a>(cx: &mut Cx<'a>, number: Option<Atom>, body: Body<'_, 'a>) -> Result<(), LowerError> {
     if cx.view.plan.tiles.segment.is_none() {
         return body(cx);
     }
     let number = number.unwrap_or_else(|| cx.build.emit.op(Op::Cta, &[]));
     let (is_whole, place) = Decoded::of_two_sizes(&cx.view.plan.tiles, &mut cx.build.emit, number);
     let before = cx.build.sync.clone();
-    let then = of_size(cx, TileSize::Whole, &place, &body)?;
+    let then = of_size(cx, TileSize::Whole, &place, body)?;
     let after = std::mem::replace(&mut cx.build.sync, before);
-    let otherwise = of_size(cx, TileSize::Last, &place, &body)?;
+    let otherwise = of_size(cx, TileSize::Last, &place, body)?;
     cx.build.sync.or(after);
     cx.build.emit.stmt(kernel::Stmt::If { cond: is_whole.expr(), then, otherwise });
     cx.build.emit.forget_loads(|_| true);
@@ -196,7 +214,7 @@ fn of_size<'a>(
     cx: &mut Cx<'a>,
     size: TileSize,
     place: &Decoded,
-    body: &impl Fn(&mut Cx<'a>) -> Result<(), LowerError>,
+    body: Body<'_, 'a>,
 ) -> Result<Vec<kernel::Stmt>, LowerError> {
     cx.build.emit.push();
     cx.env.tile.size = size;

@@ -45,6 +45,7 @@ pub fn taken(
         bands,
         persistent: None,
         serpentine_rounds: false,
+        counted: false,
         segment: None,
         whole,
         unsegmented,

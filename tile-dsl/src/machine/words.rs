@@ -115,6 +115,8 @@ pub enum Order {
     Grouped(u32),
     /// The same bands, every second of them walked back.
     Serpentine(u32),
+    /// The same bands, each walked from the end.
+    Backwards(u32),
     /// Bands of sixteen tiles; in them squares along Hilbert's curve, and what is left over as
     /// in [`Order::Grouped`].
     Hilbert,
@@ -195,6 +197,7 @@ impl fmt::Display for Order {
             Order::Column => f.write_str("col"),
             Order::Grouped(n) => write!(f, "grouped({n})"),
             Order::Serpentine(n) => write!(f, "serpentine({n})"),
+            Order::Backwards(n) => write!(f, "backwards({n})"),
             Order::Hilbert => f.write_str("hilbert"),
             Order::Reversed => f.write_str("reversed"),
         }

@@ -151,6 +151,8 @@ facts! {
     persistent: Option<u32>, line "persistent";
     /// Whether these take every second round of tiles backwards (`persistent(1, serpentine)`).
     serpentine_rounds: bool, line "serpentine";
+    /// Whether they take the next tile of a counter that all share (`persistent(1, counter)`).
+    counted: bool, line "counter";
     /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
     pingpong: Option<u32>, line "pingpong";
     /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`, or `split_k` among them).
@@ -271,7 +273,9 @@ impl Fact for Order {
             "hilbert" => Some(Order::Hilbert),
             "reversed" => Some(Order::Reversed),
             _ => {
-                banded("grouped").map(Order::Grouped).or_else(|| banded("serpentine").map(Order::Serpentine))
+                let grouped = banded("grouped").map(Order::Grouped);
+                let backwards = || banded("backwards").map(Order::Backwards);
+                grouped.or_else(|| banded("serpentine").map(Order::Serpentine)).or_else(backwards)
             }
         }
     }

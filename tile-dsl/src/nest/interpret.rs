@@ -378,6 +378,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 | Content::Empty(_)
                 | Content::Output(..)
                 | Content::Turn
+                | Content::Numbers
+                | Content::Numbered
+                | Content::Heard
                 | Content::Verdict
                 | Content::Again => {}
             }

@@ -25,6 +25,8 @@ pub(crate) struct Tiles {
     pub persistent: Option<u32>,
     /// Whether these take every second round backwards.
     pub serpentine_rounds: bool,
+    /// Whether these take the next one of a counter.
+    pub counted: bool,
     /// Tiles of an axis that are of two sizes.
     pub segment: Option<Segment>,
     /// Stores that are not shared out as others are, each with a loop that CTAs share out elsewhere.
@@ -171,6 +173,7 @@ impl Tiles {
             bands: nest.bands,
             persistent: nest.persistent,
             serpentine_rounds: nest.serpentine_rounds,
+            counted: nest.counted,
             segment: nest.segment,
             whole: whole(nest, factors.iter().map(|f| f.digit).filter(|d| !is_part(d)).collect()),
             unsegmented: Vec::new(),
@@ -266,8 +269,9 @@ impl Tiles {
         if let Some(ctas) = self.persistent {
             write!(
                 out,
-                " persistent {ctas}{}",
-                if self.serpentine_rounds { " in serpentine rounds" } else { "" }
+                " persistent {ctas}{}{}",
+                if self.serpentine_rounds { " in serpentine rounds" } else { "" },
+                if self.counted { " by a counter" } else { "" }
             )?;
         }
         if self.segment.is_some() {

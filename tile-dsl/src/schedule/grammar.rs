@@ -134,7 +134,7 @@ impl Word for Start {}
 impl Word for Order {
     fn number(&mut self) -> Option<&mut u32> {
         match self {
-            Order::Grouped(n) | Order::Serpentine(n) => Some(n),
+            Order::Grouped(n) | Order::Serpentine(n) | Order::Backwards(n) => Some(n),
             Order::Row | Order::Column | Order::Hilbert | Order::Reversed => None,
         }
     }

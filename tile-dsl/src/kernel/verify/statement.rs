@@ -113,6 +113,14 @@ impl Verifier<'_> {
                 let plain = self.kernel.evict(global).is_none();
                 ensure(plain, || format!("atomic {} to parameter {global} by a cache policy", op.name()))
             }
+            Stmt::Take { counters, .. } => {
+                let param = self.kernel.params.get(*counters as usize);
+                let counts = matches!(param, Some(Param::Scratch { dtype: DType::I32, zeroed: true, .. }));
+                ensure(counts, || format!("parameter {counters} holds no counters"))
+            }
+            Stmt::Alike { offset, .. } => {
+                ensure(!self.differs(offset), || "the place of a number differs between threads".into())
+            }
             Stmt::Arrive { counters, offset, parts, guard, group, .. } => {
                 ensure(group.map(|g| [0, g.threads]) == self.role, || {
                     "an arrival of others than the CTA's threads, or its first role's".into()
@@ -229,6 +237,10 @@ impl<'a> Visitor<'a> for Threads<'_, '_> {
     }
     fn values(&mut self, es: &'a Vec<Expr>, _: &'static str) -> Check {
         self.elems = es.len();
+        Ok(())
+    }
+    fn common(&mut self, _: &'a Var, _: DType) -> Check {
+        self.elems = 1;
         Ok(())
     }
 }

@@ -127,8 +127,8 @@ impl Generator<'_> {
             self.propose(directive::Arrive { digit: pair.at.clone(), unit: Unit::Thread });
         }
         if self.chance(35) {
-            let serpentine = self.chance(25);
-            self.propose(directive::Persistent { ctas: 1, serpentine });
+            let (serpentine, counter) = self.rounds();
+            self.propose(directive::Persistent { ctas: 1, serpentine, counter });
         }
         if self.chance(50) {
             let stages = self.chance(60).then(|| 2 + self.random.below(2) as u32);

@@ -137,8 +137,8 @@ impl Generator<'_> {
             self.wild_producer(&k);
         }
         if self.chance(35) {
-            let serpentine = self.chance(25);
-            self.propose(directive::Persistent { ctas: 1, serpentine });
+            let (serpentine, counter) = self.rounds();
+            self.propose(directive::Persistent { ctas: 1, serpentine, counter });
         }
         if self.chance(75) {
             // Products stay in flight in straight-line code.
@@ -171,13 +171,13 @@ impl Generator<'_> {
             self.propose(directive::Arrive { digit: digit.to_string(), unit });
         }
         if self.chance(30) {
-            let serpentine = self.chance(25);
-            self.propose(directive::Persistent { ctas: 1, serpentine });
+            let (serpentine, counter) = self.rounds();
+            self.propose(directive::Persistent { ctas: 1, serpentine, counter });
             self.propose(directive::Alternate { digit: digit.to_string() });
         }
         if self.chance(35) {
-            let serpentine = self.chance(25);
-            self.propose(directive::Persistent { ctas: 1, serpentine });
+            let (serpentine, counter) = self.rounds();
+            self.propose(directive::Persistent { ctas: 1, serpentine, counter });
             let groups = *self.random.pick(&[2, 2, 2, 3, 4]);
             self.propose(directive::Pingpong { groups });
         }

@@ -438,6 +438,7 @@ impl Generator<'_> {
                 Order::Reversed,
                 Order::Grouped(*self.random.pick(&groups)),
                 Order::Serpentine(*self.random.pick(&groups)),
+                Order::Backwards(*self.random.pick(&groups)),
             ];
             let order = if self.chance(50) { orders[3] } else { *self.random.pick(&orders) };
             self.propose(directive::Order { order, axes: Vec::new() });
@@ -448,8 +449,8 @@ impl Generator<'_> {
         }
         if self.chance(10) {
             let ctas = *self.random.pick(&[1, 1, 2, 5]);
-            let serpentine = self.chance(25);
-            self.propose(directive::Persistent { ctas, serpentine });
+            let (serpentine, counter) = self.rounds();
+            self.propose(directive::Persistent { ctas, serpentine, counter });
         }
         if self.chance(10) {
             let level = self.random.below(5) as u32;
