@@ -119,15 +119,13 @@ schedule! {
     pub wgmma_skewed = wgmma_producer {
         skew(s);
     }
-    /// The first tile of keys says how large weights are; where later ones are much larger, the tile of queries is computed again.
-    pub wgmma_frozen = wgmma_skewed { freeze(m); }
     /// A CTA takes tile after tile: what the next one reads is copied while the last one ends.
     pub wgmma_persistent = wgmma_skewed {
         produce(i: warpgroup, stages(2));
         persistent(1);
     }
-    /// x
-    pub wgmma_persistent_frozen = wgmma_persistent { freeze(m); }
+    /// The first tile of keys says how large weights are; where later ones are much larger, the tile of queries is computed again.
+    pub wgmma_frozen = wgmma_persistent { freeze(m); }
     /// Heads of up to 256. Results take 128 registers of a thread, so there are fewer keys at once.
     pub wgmma_wide = wgmma_skewed {
         fits(D <= 256);
@@ -150,13 +148,10 @@ schedule! {
     pub wgmma_narrow3 = wgmma_narrow {
         tile(i = 192);
         pipeline(j, 3);
-        registers(32, 160);
-        freeze(m);
-    }
-    /// x
-    pub wgmma_narrow3_persistent = wgmma_narrow3 {
         produce(i: warpgroup, stages(2));
         persistent(1);
+        registers(32, 160);
+        freeze(m);
     }
 }
 
@@ -170,12 +165,10 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     wgmma,
     wgmma_producer,
     wgmma_skewed,
-    wgmma_frozen,
     wgmma_persistent,
+    wgmma_frozen,
     wgmma_wide,
     wgmma_wide_frozen,
     wgmma_narrow,
-    wgmma_narrow3,
-    wgmma_persistent_frozen,
-    wgmma_narrow3_persistent
+    wgmma_narrow3
 ];

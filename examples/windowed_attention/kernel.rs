@@ -58,19 +58,19 @@ schedule! {
         persistent(1, serpentine);
         order(reversed);
     }
-    /// The first tile of keys says how large weights are; where later ones are much larger, the tile of queries is computed again.
-    pub wgmma_frozen = wgmma_rounds { freeze(m); }
-    /// x
-    pub wgmma_x1 on sm_90a for windowed<f16 | bf16> = attention::wgmma_frozen { order(reversed); }
-    /// Heads of up to 64, with registers for three warpgroups.
-    pub wgmma_narrow3 on sm_90a for windowed<f16 | bf16> = attention::wgmma_narrow3 { order(reversed); }
-    /// x
-    pub wgmma_narrow3_rounds = wgmma_narrow3 {
-        produce(i: warpgroup, stages(2));
-        persistent(1, serpentine);
+    /// The CTA that is done first takes the next tile, the longest of eight heads before shorter ones.
+    pub wgmma_counted = wgmma_rounds {
+        persistent(1, counter);
+        order(backwards(8) over h, i);
     }
-    /// x
-    pub wgmma_narrow3_exact = wgmma_narrow3_rounds { drop(freeze(m)); }
+    /// The first tile of keys says how large weights are; where later ones are much larger, or a query sees none of them, the tile of queries is
+    /// computed again. So it is for windows as long as the sequence.
+    pub wgmma_frozen = wgmma_rounds { freeze(m); }
+    /// Heads of up to 64, with registers for three warpgroups. For windows as long as the sequence, too.
+    pub wgmma_narrow3 on sm_90a for windowed<f16 | bf16> = attention::wgmma_narrow3 {
+        persistent(1, serpentine);
+        order(reversed);
+    }
 }
 
 /// All schedules.
@@ -81,9 +81,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     wgmma,
     wgmma_wide,
     wgmma_rounds,
+    wgmma_counted,
     wgmma_frozen,
-    wgmma_x1,
-    wgmma_narrow3,
-    wgmma_narrow3_rounds,
-    wgmma_narrow3_exact
+    wgmma_narrow3
 ];

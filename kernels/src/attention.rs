@@ -88,7 +88,7 @@ pub fn attention<T: Float>(
     let (shared, rows, causal) = if m == 1 { (1, shared, false) } else { (shared, m, causal) };
     let shape = [b, g, shared, rows, d];
     let (q, mut o) = (seen(q, &shape)?, seen_mut(o, &shape)?);
-    let [full, limited] = choose::attention(on.device(), T::DTYPE, [b * g * shared, rows, d]);
+    let [full, limited] = choose::attention(on.device(), T::DTYPE, [rows, d]);
     match causal {
         false => enqueue(kernels::attention::attention(&q, k, v, &mut o, scale), full, on),
         true => enqueue(kernels::attention::causal_attention(&q, k, v, &mut o, scale), limited, on),

@@ -37,11 +37,6 @@ const FLAT: usize = 64;
 const HALF: usize = 66;
 /// And most of them.
 const MOST: usize = 96;
-/// Queries of a tile of attention by asynchronous MMA.
-const ROWS_OF_ATTENTION: usize = 128;
-
-/// Tiles of which the multiprocessors of an H100 take some sixteen each: long and short ones even out then.
-const TILES_OF_MANY_ROUNDS: usize = 2112;
 
 /// Keys that a part of attention has, at least.
 const PART: usize = 128;
@@ -421,10 +416,9 @@ pub fn merge_heads(dtype: DType) -> Chosen {
     wide(dtype, &heads::merge_4, &heads::merge_8)
 }
 
-/// For [`crate::attention`]: so many heads of so many queries, of so many elements. The first is for attention to all keys, the second for
-/// the causal one.
-pub fn attention(device: &Device, dtype: DType, [heads, queries, head]: [usize; 3]) -> [Chosen; 2] {
-    let tiles = heads.saturating_mul(queries.div_ceil(ROWS_OF_ATTENTION));
+/// For [`crate::attention`]: heads of so many queries, of so many elements. The first is for attention to all keys, the second for the causal
+/// one.
+pub fn attention(device: &Device, dtype: DType, [queries, head]: [usize; 2]) -> [Chosen; 2] {
     // A tensor map takes rows of whole 16 bytes; others would be copied first.
     let hopper = device.sm().is_none_or(|sm| sm == 90) && head.is_multiple_of(8);
     match (half(dtype), head) {
@@ -432,10 +426,7 @@ pub fn attention(device: &Device, dtype: DType, [heads, queries, head]: [usize; 
         (true, 0..=64) if hopper && queries >= SOME_QUERIES => {
             [&attention::wgmma_narrow, &attention::causal_wgmma_narrow]
         }
-        (true, _) if hopper && queries >= SOME_QUERIES => match tiles >= TILES_OF_MANY_ROUNDS {
-            true => [&attention::wgmma, &attention::causal_wgmma_rounds],
-            false => [&attention::wgmma, &attention::causal_wgmma],
-        },
+        (true, _) if hopper && queries >= SOME_QUERIES => [&attention::wgmma, &attention::causal_wgmma],
         (true, 0..=64) => [&attention::mma_narrow, &attention::causal_narrow],
         (true, _) => [&attention::mma, &attention::causal_mma],
     }

@@ -101,7 +101,7 @@ schedule! {
     /// By asynchronous MMA. Two warpgroups have 64 queries each, and take their weights from the registers that the first product leaves
     /// them in; a third one copies by tensor maps. The first product is that of the next tile of keys: it is on its way with the second
     /// one, which goes on while the weights are computed. The first tile of keys says how large weights are; where later ones are much
-    /// larger, the tile of queries is computed again.
+    /// larger, the tile of queries is computed again. A CTA takes tile after tile: what the next one reads is copied while the last one ends.
     pub wgmma on sm_90a for attention<f16 | bf16> {
         fits(D <= 128);
         tile(i = 128, j = 128);
@@ -114,7 +114,9 @@ schedule! {
         pipeline(j, 2);
         issue(s: overwrite);
         unroll(d.atom in s);
+        produce(i: warpgroup, stages(2));
         produce(j: warpgroup);
+        persistent(1);
         skew(s);
         freeze(m);
         bind(iw -> warpgroup.x);
@@ -151,18 +153,17 @@ schedule! {
 }
 
 schedule! {
-    /// Heads of up to 128, by asynchronous MMA. The last queries see the most keys, and come first.
+    /// Heads of up to 128, by asynchronous MMA. The last queries see the most keys: of eight heads they come first, and the CTA that is done
+    /// first takes the next tile.
     pub causal_wgmma on sm_90a for causal_attention<f16 | bf16> = wgmma {
-        drop(freeze(m));
+        persistent(1, counter);
+        order(backwards(8) over g, i);
+    }
+    /// Heads of up to 64, with registers for no number of a next tile: a CTA takes a long one and a short one in turn.
+    pub causal_wgmma_narrow on sm_90a for causal_attention<f16 | bf16> = wgmma_narrow {
+        persistent(1, serpentine);
         order(reversed);
     }
-    /// For many tiles: a CTA takes a long one and a short one in turn, and what the next one reads is copied while the last one ends.
-    pub causal_wgmma_rounds = causal_wgmma {
-        produce(i: warpgroup, stages(2));
-        persistent(1, serpentine);
-    }
-    /// Heads of up to 64.
-    pub causal_wgmma_narrow on sm_90a for causal_attention<f16 | bf16> = wgmma_narrow { order(reversed); }
 }
 
 /// All schedules.
@@ -176,6 +177,5 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     causal_narrow,
     causal_mma,
     causal_wgmma,
-    causal_wgmma_rounds,
     causal_wgmma_narrow
 ];

@@ -160,21 +160,24 @@ impl Numbers {
         cx.env.tile.counter = Some(place);
         let again = cx.build.emit.cmp(CmpOp::Lt, said, Atom::i32(0));
         let before = cx.build.sync.clone();
-        let pass = |cx: &mut Cx<'a>, pass: Pass, number: Atom| {
+        // A variable of each branch: what follows from it would be computed before both otherwise, and live through one of them.
+        let pass = |cx: &mut Cx<'a>, pass: Pass, number: KExpr| {
+            let own = cx.build.emit.var(DType::I32);
+            cx.build.emit.stmt(kernel::Stmt::Let(own, number));
             cx.env.tile.pass = pass;
-            let result = tile(cx, number);
+            let result = tile(cx, Atom::Var(own));
             cx.env.tile.pass = Pass::Exact;
             result
         };
         cx.build.emit.push();
-        let quick = pass(cx, Pass::Quick, said);
+        let quick = pass(cx, Pass::Quick, said.expr());
         let otherwise = cx.build.emit.pop();
         let after = std::mem::replace(&mut cx.build.sync, before);
         cx.build.emit.push();
         if cx.env.tile.computes {
             output::await_written(cx);
         }
-        let number = cx.build.emit.bin(BinOp::Sub, Atom::i32(-1), said);
+        let number = KExpr::Bin(BinOp::Sub, Box::new(Atom::i32(-1).expr()), Box::new(said.expr()));
         let exact = pass(cx, Pass::Exact, number);
         let then = cx.build.emit.pop();
         cx.build.sync.or(after);
