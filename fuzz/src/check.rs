@@ -5,6 +5,7 @@ use crate::{
     data,
     exact::{Incomparable, exact},
     launch, sizes,
+    text::reads_back,
 };
 use std::{
     any::Any,
@@ -204,7 +205,7 @@ pub fn program(case: &Case) -> Result<Program, Failure> {
 
 fn checked(case: &Case, most_statements: usize, done: &mut Done) -> Result<(), Failure> {
     let program = program(case)?;
-    read_back(case)?;
+    reads_back(case).map_err(|e| Failure::new(Class::Text, e))?;
     let device = Device::sim().with_cache(PtxCache::disabled());
     // Here copies complete when they are issued, there when they are waited for: both must give the same.
     let shuffled = Device::sim_early(SEEDS[1]).with_cache(PtxCache::disabled());
@@ -337,15 +338,6 @@ pub fn statements(body: &[Stmt]) -> usize {
             _ => 1,
         })
         .sum()
-}
-
-fn read_back(case: &Case) -> Result<(), Failure> {
-    let text = case.to_string();
-    match Case::parse(&text) {
-        Ok(read) if read.to_string() == text => Ok(()),
-        Ok(_) => Err(Failure::new(Class::Text, "the text of the case reads back as another case")),
-        Err(e) => Err(Failure::new(Class::Text, e)),
-    }
 }
 
 /// What a launch must compute.

@@ -11,6 +11,7 @@
 //! | [`sizes`], [`data`] | what they are launched with |
 //! | [`exact`] | which results must agree bit for bit |
 //! | [`check`] | one case on every executor |
+//! | [`text`] | that the text of a case reads back as it |
 //! | [`shrink`] | a failing case made small |
 //! | [`wish`], [`make`] | the case of an id, with a pair of directives that it is to have |
 //! | [`plan`] | which pair when: the rarest so far |
@@ -39,4 +40,5 @@ pub mod run;
 pub mod shrink;
 pub mod sizes;
 pub mod survey;
+pub mod text;
 pub mod wish;

@@ -193,3 +193,33 @@ fn attempted(
     let made = complete(case(schedule?), internal, &mut random, count);
     made.case.as_ref().is_some_and(|case| !case.launches.is_empty()).then_some(made)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tile_dsl::{
+        directive::{self, DirectiveKind},
+        tile::AxisKind,
+    };
+
+    /// Of random schedules some have a producer that copies the next tile while CTAs read one.
+    #[test]
+    fn tiles_are_copied_ahead() {
+        let ahead = |seed: u64| {
+            let kernel = random_kernel(mix(1, seed));
+            let dtype = dtypes(kernel.generic.is_some())[0];
+            let directives = wild_schedule(&kernel, dtype, seed, MOST_WORK).schedule?.directives;
+            let persistent = directives.iter().any(|d| matches!(d.kind, DirectiveKind::Persistent(_)));
+            let of_tiles = |axis: &str| {
+                kernel.axes.iter().any(|a| a.kind == AxisKind::Program && format!("{}.o", a.name) == axis)
+            };
+            let produced = directives.iter().any(|d| match &d.kind {
+                DirectiveKind::Produce(directive::Produce { digit, .. }) => of_tiles(digit),
+                _ => false,
+            });
+            (persistent && produced).then_some(seed)
+        };
+        let found: Vec<u64> = (0..150).filter_map(ahead).collect();
+        assert!(found.len() >= 3, "{found:?}");
+    }
+}

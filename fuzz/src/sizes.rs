@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use tile_dsl::{
     directive::{self, DirectiveKind},
     engine::testing::Random,
+    index::Extent,
     lower::{admit, assumptions, promises},
     program::{Program, Variant},
+    tile::AxisKind,
 };
 
 /// Most points of all axes together, and elements of a tensor.
 const MOST_POINTS: i64 = 20_000;
 const MOST_ELEMENTS: usize = 20_000;
+/// Multiprocessors of the simulated device.
+const MULTIPROCESSORS: i64 = 4;
 
 /// Addresses as the simulator gives them: well aligned.
 pub fn bases(program: &Program) -> Vec<u64> {
@@ -44,6 +48,7 @@ pub fn sizes(program: &Program, random: &mut Random, count: usize) -> Vec<Launch
     let (tiles, bounds) = (tiles(program, &names), bounds(program));
     let mut found: Vec<BTreeMap<String, i64>> = Vec::new();
     let several = random.below(5) < 2;
+    let rounds = program.nest.persistent.is_some() && random.below(4) > 0;
     let search = |wanted: Option<Variant>, random: &mut Random, found: &mut Vec<_>| {
         for attempt in 0..60 {
             let mut of = |name: &String| match several && attempt < 20 {
@@ -51,6 +56,9 @@ pub fn sizes(program: &Program, random: &mut Random, count: usize) -> Vec<Launch
                 false => extent(&tiles[name], wanted, random),
             };
             let mut dims: BTreeMap<String, i64> = names.iter().map(|name| (name.clone(), of(name))).collect();
+            if rounds && attempt < 30 {
+                take_rounds(program, &mut dims, &bounds, random);
+            }
             admit(&program.nest, &mut dims);
             if !admitted(program, &dims) || found.contains(&dims) {
                 continue;
@@ -79,6 +87,46 @@ pub fn sizes(program: &Program, random: &mut Random, count: usize) -> Vec<Launch
         .into_iter()
         .map(|dims| Launch { dims, data: random.next(), special: random.below(8) == 0 })
         .collect()
+}
+
+/// Where CTAs take tile after tile, so many that each takes several: one axis gets more, if its dim has no bound.
+fn take_rounds(
+    program: &Program,
+    dims: &mut BTreeMap<String, i64>,
+    bounds: &BTreeMap<String, i64>,
+    random: &mut Random,
+) {
+    let tile_of = |axis: &str| {
+        let tile = program.schedule.directives.iter().find_map(|directive| match &directive.kind {
+            DirectiveKind::Tile(tile) if tile.axis == axis => Some(i64::from(tile.size)),
+            _ => None,
+        });
+        tile.unwrap_or(1).max(1)
+    };
+    let axes = program.nest.kernel.axes.iter().filter(|axis| axis.kind == AxisKind::Program);
+    let axes: Vec<_> = axes
+        .map(|axis| (&axis.extent, tile_of(&axis.name)))
+        .map(|(extent, tile)| (extent, tile, (extent.eval(dims).unwrap_or(0).max(1) - 1) / tile + 1))
+        .collect();
+    // One more point of the dim is one more of the axis.
+    let grows = |(extent, ..): &&(&Extent, i64, i64)| {
+        extent.dims.len() == 1
+            && extent.dims.iter().all(|(dim, times)| *times == 1 && !bounds.contains_key(dim))
+    };
+    let growing: Vec<_> = axes.iter().filter(grows).collect();
+    if growing.is_empty() {
+        return;
+    }
+    let (extent, tile, own) = *random.pick(&growing);
+    let all: i64 = axes.iter().map(|(.., tiles)| *tiles).fold(1, i64::saturating_mul);
+    let rounds = 2 + random.below(4) as i64;
+    let ctas = MULTIPROCESSORS * i64::from(program.nest.persistent.unwrap_or(1));
+    let tiles = (rounds * ctas + random.below(3) as i64) / (all / own).max(1);
+    for dim in extent.dims.keys() {
+        let points = dims.entry(dim.clone()).or_default();
+        // What the last tile has stays as it was.
+        *points += (tiles - own).max(0) * tile;
+    }
 }
 
 fn names(program: &Program) -> Vec<String> {
@@ -181,6 +229,34 @@ fn extent(tiles: &[i64], wanted: Option<Variant>, random: &mut Random) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether CTAs of a schedule take two tiles at least, in a launch of each of so many seeds.
+    fn rounds(schedule: &str) -> Vec<bool> {
+        let text = format!(
+            "kernel k(x: &[f32; N, 8], y: &mut [f32; N, 8]) {{
+    axis i in program_tile(N);
+    axis j in whole(8);
+    store(y, [i, j], load(x, [i, j]) * 2.0);
+}}
+schedule sm_90 {{
+    {schedule}
+    tile(i = 32);
+    bind(i.t -> thread.x);
+}}
+"
+        );
+        let program = crate::check::program(&crate::case::Case::parse(&text).unwrap()).unwrap();
+        let several = |launch: &Launch| launch.dims["N"] > 32 * MULTIPROCESSORS;
+        (0..40).map(|seed| sizes(&program, &mut Random::new(seed), 3).iter().any(several)).collect()
+    }
+
+    #[test]
+    fn where_ctas_take_tile_after_tile_most_cases_have_such() {
+        let count = |schedule: &str| rounds(schedule).into_iter().filter(|several| *several).count();
+        assert!(count("persistent(1);") >= 25, "{}", count("persistent(1);"));
+        assert!(count("") < 20, "{}", count(""));
+        assert_eq!(count("fits(N <= 100); persistent(1);"), 0, "a bound is kept");
+    }
 
     #[test]
     fn a_bound_leaves_room_for_several_tiles() {

@@ -25,6 +25,7 @@ pub mod index;
 mod instantiate;
 pub mod limits;
 mod make;
+mod names;
 pub(crate) mod online;
 mod operation;
 mod parse;
@@ -146,7 +147,7 @@ pub struct Axis {
 /// A variable bound by `let`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Var {
-    /// Name as written (shadowed names get a `#n` suffix).
+    /// Name as written; one that is bound again has a number behind it, `v.2`: see [`Kernel::named_apart`].
     pub name: String,
     /// `let mut`.
     pub mutable: bool,

@@ -4,11 +4,11 @@ use super::{ElemType, Expr, ExprKind, Kernel, expressions_mut, verify};
 use crate::dtype::DType;
 
 impl Kernel {
-    /// Replaces the generic element type and gives each literal the type of its context.
+    /// Replaces the generic element type and gives each literal the type of its context; names are told apart as in its text.
     ///
     /// `None` is for a kernel without a generic parameter; a generic kernel stays generic then.
     pub fn instantiate(&self, dtype: Option<DType>) -> Kernel {
-        let mut kernel = self.clone();
+        let mut kernel = self.named_apart().into_owned();
         if let Some(dtype) = dtype {
             kernel.generic = None;
             for elem in kernel

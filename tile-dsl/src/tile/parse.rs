@@ -23,7 +23,7 @@ pub struct ParseError {
 
 /// Reads one kernel. Spans are [`SpanId::NONE`]; types are not checked ([`super::verify`] does).
 pub fn parse(text: &str) -> Result<Kernel, ParseError> {
-    let mut p = Parser { tokens: tokens(text), at: 0, kernel: empty() };
+    let mut p = Parser { tokens: tokens(text), at: 0, kernel: empty(), visible: vec![] };
     p.kernel()?;
     Ok(p.kernel)
 }
@@ -97,6 +97,8 @@ struct Parser {
     tokens: Vec<(String, usize)>,
     at: usize,
     kernel: Kernel,
+    /// Variables in scope, the last bound last: what is bound in a loop stays there.
+    visible: Vec<VarId>,
 }
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
@@ -320,10 +322,12 @@ impl Parser {
     }
 
     fn block(&mut self) -> Result<Vec<Stmt>> {
+        let outside = self.visible.len();
         let mut body = Vec::new();
         while !self.eat("}") {
             body.push(self.stmt()?);
         }
+        self.visible.truncate(outside);
         Ok(body)
     }
 
@@ -337,7 +341,9 @@ impl Parser {
                 let value = self.expr(0)?;
                 self.expect(";")?;
                 self.kernel.vars.push(Var { name, mutable, span });
-                Ok(Stmt::Let { var: VarId(id(self.kernel.vars.len() - 1)), value })
+                let var = VarId(id(self.kernel.vars.len() - 1));
+                self.visible.push(var);
+                Ok(Stmt::Let { var, value })
             }
             "for" => {
                 let name = self.next();
@@ -354,9 +360,8 @@ impl Parser {
                 self.expect("}")?;
                 Ok(Stmt::Store { tensor, index, when: Some(when), combine, value, span })
             }
-            name if name == "store" || RedOp::from_atomic(name).is_some() => {
+            name if (name == "store" || RedOp::from_atomic(name).is_some()) && self.eat("(") => {
                 let combine = RedOp::from_atomic(name);
-                self.expect("(")?;
                 let tensor = self.tensor()?;
                 self.expect(",")?;
                 let index = self.index()?;
@@ -367,13 +372,13 @@ impl Parser {
                 Ok(Stmt::Store { tensor, index, when: None, combine, value, span })
             }
             name => {
-                let Some(var) = self.kernel.vars.iter().position(|v| v.name == name) else {
+                let Some(var) = self.variable(name) else {
                     return self.fail(format!("`{name}` starts no statement"));
                 };
                 self.expect("=")?;
                 let value = self.expr(0)?;
                 self.expect(";")?;
-                Ok(Stmt::Assign { var: VarId(id(var)), value, span })
+                Ok(Stmt::Assign { var, value, span })
             }
         }
     }
@@ -474,15 +479,14 @@ impl Parser {
                 self.signed_number()?
             }
             "-" => ExprKind::Un(UnOp::Neg, Box::new(self.operand()?)),
-            "load" => {
-                self.expect("(")?;
+            "load" if self.eat("(") => {
                 let tensor = self.tensor()?;
                 self.expect(",")?;
                 let index = self.index()?;
                 self.expect(")")?;
                 ExprKind::Load { tensor, index }
             }
-            "full" => {
+            "full" if self.peek() == "::" => {
                 let elem = self.turbofish()?;
                 self.expect("(")?;
                 let ExprKind::Const { value, .. } = self.signed_number()? else {
@@ -539,11 +543,12 @@ impl Parser {
         Ok(expr(kind))
     }
 
-    /// `max(x, n)` reduces if `n` is an axis, else takes the larger of two values.
+    /// `max(x, n)` reduces if `n` is an axis, else takes the larger of two values, as `max(x, (n))` does in any case.
     fn reduce_or_binary(&mut self, name: &str) -> Result<ExprKind> {
         let a = Box::new(self.expr(0)?);
         self.expect(",")?;
         if let Some(op) = RedOp::from_name(name)
+            && self.tokens.get(self.at + 1).is_some_and(|(after, _)| after == ")")
             && let Ok(axis) = self.axis(self.peek())
         {
             self.at += 1;
@@ -558,9 +563,15 @@ impl Parser {
         }
     }
 
+    /// The variable that a name stands for here: the last one bound of those in scope.
+    fn variable(&self, name: &str) -> Option<VarId> {
+        let is_called = |var: &&VarId| self.kernel.vars[usize::from(var.0)].name == name;
+        self.visible.iter().rev().find(is_called).copied()
+    }
+
     fn name(&self, name: &str) -> Result<ExprKind> {
-        if let Some(n) = self.kernel.vars.iter().rposition(|v| v.name == name) {
-            return Ok(ExprKind::Var(VarId(id(n))));
+        if let Some(var) = self.variable(name) {
+            return Ok(ExprKind::Var(var));
         }
         match self.kernel.scalars.iter().position(|s| s.name == name) {
             Some(n) => Ok(ExprKind::Scalar(ScalarId(id(n)))),

@@ -1,4 +1,4 @@
-//! Tile IR as text, close to the source; [`super::parse`] reads it back.
+//! Tile IR as text, close to the source; [`super::parse`] reads it back, as names are told apart first ([`Kernel::named_apart`]).
 
 use super::{AxisKind, ElemType, Expr, ExprKind, Index, Kernel, Stmt};
 use crate::{
@@ -11,6 +11,24 @@ use std::fmt::{self, Display, Formatter};
 
 impl Display for Kernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.named_apart().write_kernel(f)
+    }
+}
+
+fn sep(first: &mut bool) -> &'static str {
+    if std::mem::take(first) { "" } else { ", " }
+}
+
+fn comma_separated<T: Display>(f: &mut Formatter<'_>, items: impl Iterator<Item = T>) -> fmt::Result {
+    let mut first = true;
+    for item in items {
+        write!(f, "{}{item}", sep(&mut first))?;
+    }
+    Ok(())
+}
+
+impl Kernel {
+    fn write_kernel(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "kernel {}", self.name)?;
         if let Some(generic) = &self.generic {
             write!(f, "<{generic}>")?;
@@ -36,9 +54,9 @@ impl Display for Kernel {
             write!(f, "    axis {} in {kind}({})", axis.name, axis.extent)?;
             match (&axis.limits.from, &axis.limits.to) {
                 (None, None) => {}
-                (None, Some(to)) => write!(f, ".below({})", self.show(to))?,
-                (Some(from), None) => write!(f, ".from({})", self.show(from))?,
-                (Some(from), Some(to)) => write!(f, ".between({}, {})", self.show(from), self.show(to))?,
+                (None, Some(to)) => write!(f, ".below({})", self.named(to))?,
+                (Some(from), None) => write!(f, ".from({})", self.named(from))?,
+                (Some(from), Some(to)) => write!(f, ".between({}, {})", self.named(from), self.named(to))?,
             }
             f.write_str(";\n")?;
         }
@@ -47,31 +65,17 @@ impl Display for Kernel {
         }
         f.write_str("}\n")
     }
-}
 
-fn sep(first: &mut bool) -> &'static str {
-    if std::mem::take(first) { "" } else { ", " }
-}
-
-fn comma_separated<T: Display>(f: &mut Formatter<'_>, items: impl Iterator<Item = T>) -> fmt::Result {
-    let mut first = true;
-    for item in items {
-        write!(f, "{}{item}", sep(&mut first))?;
-    }
-    Ok(())
-}
-
-impl Kernel {
     fn write_stmt(&self, f: &mut Formatter<'_>, stmt: &Stmt, depth: usize) -> fmt::Result {
         write!(f, "{:1$}", "", 4 * depth)?;
         match stmt {
             Stmt::Let { var, value } => {
                 let var = &self.vars[usize::from(var.0)];
                 let mutable = if var.mutable { "mut " } else { "" };
-                writeln!(f, "let {mutable}{} = {};", var.name, self.show(value))
+                writeln!(f, "let {mutable}{} = {};", var.name, self.named(value))
             }
             Stmt::Assign { var, value, .. } => {
-                writeln!(f, "{} = {};", self.vars[usize::from(var.0)].name, self.show(value))
+                writeln!(f, "{} = {};", self.vars[usize::from(var.0)].name, self.named(value))
             }
             Stmt::For { axis, body, .. } => {
                 writeln!(f, "for {} {{", self.axes[usize::from(axis.0)].name)?;
@@ -85,12 +89,12 @@ impl Kernel {
                 let store = format!(
                     "{}({tensor}, {}, {});",
                     combine.map_or("store", RedOp::atomic),
-                    self.show_index(index),
-                    self.show(value)
+                    self.named_index(index),
+                    self.named(value)
                 );
                 match when {
                     None => writeln!(f, "{store}"),
-                    Some(when) => writeln!(f, "if {} {{ {store} }}", self.show(when)),
+                    Some(when) => writeln!(f, "if {} {{ {store} }}", self.named(when)),
                 }
             }
         }
@@ -98,11 +102,20 @@ impl Kernel {
 
     /// The expression as text.
     pub fn show<'a>(&'a self, expr: &'a Expr) -> impl Display + 'a {
-        Show(move |f: &mut Formatter<'_>| self.write_expr(f, expr, 0))
+        Show(move |f: &mut Formatter<'_>| self.named_apart().write_expr(f, expr, 0))
     }
 
     /// An index list as text: `[i + r, 0]`, `[(load(ids, [s])) + 1, d]`.
     pub fn show_index<'a>(&'a self, index: &'a [Index]) -> impl Display + 'a {
+        Show(move |f: &mut Formatter<'_>| self.named_apart().named_index(index).fmt(f))
+    }
+
+    /// An expression of a kernel with names told apart.
+    fn named<'a>(&'a self, expr: &'a Expr) -> impl Display + 'a {
+        Show(move |f: &mut Formatter<'_>| self.write_expr(f, expr, 0))
+    }
+
+    fn named_index<'a>(&'a self, index: &'a [Index]) -> impl Display + 'a {
         Show(move |f: &mut Formatter<'_>| {
             f.write_str("[")?;
             let entry = |i: &'a Index| Show(move |f: &mut Formatter<'_>| self.write_entry(f, i));
@@ -113,7 +126,7 @@ impl Kernel {
 
     fn write_entry(&self, f: &mut Formatter<'_>, index: &Index) -> fmt::Result {
         let Some(value) = &index.value else { return self.write_form(f, &index.affine) };
-        write!(f, "{}({})", if index.unique { "unique" } else { "" }, self.show(value))?;
+        write!(f, "{}({})", if index.unique { "unique" } else { "" }, self.named(value))?;
         if index.affine != Affine::default() {
             f.write_str(" + ")?;
             self.write_form(f, &index.affine)?;
@@ -133,12 +146,12 @@ impl Kernel {
     fn write_expr(&self, f: &mut Formatter<'_>, expr: &Expr, level: u8) -> fmt::Result {
         let call = |f: &mut Formatter<'_>, name: &str, args: &[&Expr]| {
             write!(f, "{name}(")?;
-            comma_separated(f, args.iter().map(|a| self.show(a)))?;
+            comma_separated(f, args.iter().map(|a| self.named(a)))?;
             f.write_str(")")
         };
         match &expr.kind {
             ExprKind::Load { tensor, index } => {
-                write!(f, "load({}, {})", self.tensors[usize::from(tensor.0)].name, self.show_index(index))
+                write!(f, "load({}, {})", self.tensors[usize::from(tensor.0)].name, self.named_index(index))
             }
             ExprKind::Full { value, elem, axes } => {
                 let axes = axes.iter().map(|a| self.axes[usize::from(a.0)].name.as_str());
@@ -152,7 +165,7 @@ impl Kernel {
             }
             ExprKind::Dim(name) => write!(f, "dim({name})"),
             ExprKind::Const { value, .. } if value.is_sign_negative() && level > 4 => {
-                write!(f, "({})", self.show(expr))
+                write!(f, "({})", self.named(expr))
             }
             ExprKind::Const { value, elem: None } => write!(f, "{value:?}"),
             ExprKind::Const { value, elem: elem @ Some(TRUTH) } => f.write_str(&literal(*value, *elem)),
@@ -160,10 +173,10 @@ impl Kernel {
             ExprKind::Const { value, elem: Some(elem) } => write!(f, "{value:?}_{}", self.elem_name(*elem)),
             ExprKind::Scalar(id) => f.write_str(&self.scalars[usize::from(id.0)].name),
             ExprKind::Var(id) => f.write_str(&self.vars[usize::from(id.0)].name),
-            ExprKind::Un(UnOp::Neg, _) if level > 4 => write!(f, "({})", self.show(expr)),
+            ExprKind::Un(UnOp::Neg, _) if level > 4 => write!(f, "({})", self.named(expr)),
             // `-1.0` is a literal, `-(1.0)` a negation.
             ExprKind::Un(UnOp::Neg, x) if starts_with_literal(x) => {
-                write!(f, "-({})", self.show(x))
+                write!(f, "-({})", self.named(x))
             }
             ExprKind::Un(UnOp::Neg, x) => {
                 f.write_str("-")?;
@@ -172,6 +185,10 @@ impl Kernel {
             ExprKind::Un(op, x) => call(f, op.name(), &[x]),
             ExprKind::Bin(op, a, b) => match op.row().form {
                 Form::Infix(own) => self.write_infix(f, (op.name(), own), a, b, level),
+                // `max(x, n)` is over the axis `n`, and `max(x, (n))` of a value called so.
+                Form::Word | Form::Function if self.is_called_as_an_axis(b) => {
+                    write!(f, "{}({}, ({}))", op.name(), self.named(a), self.named(b))
+                }
                 Form::Word | Form::Function => call(f, op.name(), &[a, b]),
             },
             ExprKind::Cmp(op, a, b) => self.write_infix(f, (op.name(), 1), a, b, level),
@@ -181,15 +198,25 @@ impl Kernel {
                 write!(f, ".cast::<{}>()", self.elem_name(*elem))
             }
             ExprKind::Reduce(op, x, axis) => {
-                write!(f, "{}({}, {})", op.name(), self.show(x), self.axes[usize::from(axis.0)].name)
+                write!(f, "{}({}, {})", op.name(), self.named(x), self.axes[usize::from(axis.0)].name)
             }
             ExprKind::Dot(a, b, c) => match (&a.kind, &b.kind) {
                 (ExprKind::Un(UnOp::Tf32, a), ExprKind::Un(UnOp::Tf32, b)) => {
-                    write!(f, "dot({}, {}, {}, tf32)", self.show(a), self.show(b), self.show(c))
+                    write!(f, "dot({}, {}, {}, tf32)", self.named(a), self.named(b), self.named(c))
                 }
                 _ => call(f, "dot", &[a, b, c]),
             },
         }
+    }
+
+    /// Whether it is a variable or a parameter with the name of an axis.
+    fn is_called_as_an_axis(&self, expr: &Expr) -> bool {
+        let name = match &expr.kind {
+            ExprKind::Var(var) => &self.vars[usize::from(var.0)].name,
+            ExprKind::Scalar(scalar) => &self.scalars[usize::from(scalar.0)].name,
+            _ => return false,
+        };
+        self.axes.iter().any(|axis| axis.name == *name)
     }
 
     fn write_infix(

@@ -39,6 +39,8 @@ mod signature;
 
 /// Checks every typing rule; an empty list means the kernel is well-formed. Works on generic kernels too.
 pub fn verify(kernel: &Kernel) -> Vec<Diagnostic> {
+    // Messages name variables as the text does.
+    let kernel = &*kernel.named_apart();
     let mut errors = signature::check(kernel);
     let mut body = kernel.body.clone();
     let mut checker = Checker::new(kernel);

@@ -9,6 +9,7 @@ mod kernel_ir;
 mod lowering;
 mod modules;
 mod multiple;
+mod names;
 mod numbers;
 mod one_step;
 mod online;

@@ -11,6 +11,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+mod ahead;
 mod limited;
 mod matrix;
 mod promised;
@@ -91,6 +92,8 @@ pub(crate) struct Generator<'a> {
     pub(crate) refusals: Vec<Refusal>,
     /// Where extreme numbers are drawn from, if they are; other draws do not depend on it.
     pub(crate) extremes: Option<Extremes>,
+    /// Where it is drawn from whether tiles are copied ahead, if some are; other draws do not depend on it.
+    pub(crate) ahead: Option<Random>,
 }
 
 /// How extreme numbers are drawn.
@@ -125,7 +128,7 @@ impl<'a> Generator<'a> {
         };
         let warps = random.below(100) < 45;
         let (fresh, most_work, extents, internal) = (0, MOST_WORK, &NO_EXTENTS, Vec::new());
-        let extremes = None;
+        let (extremes, ahead) = (None, None);
         Some(Generator {
             kernel,
             random,
@@ -139,6 +142,7 @@ impl<'a> Generator<'a> {
             refused: None,
             refusals: vec![],
             extremes,
+            ahead,
         })
     }
 

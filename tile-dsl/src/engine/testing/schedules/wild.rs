@@ -1,6 +1,6 @@
 //! Schedules that nobody would write: every directive, at every place where it applies.
 
-use super::{Extents, Extremes, Generator, dtypes, repair::without, work::work};
+use super::{Extents, Extremes, Generator, ahead, dtypes, repair::without, work::work};
 use crate::{
     directive::{self, DirectiveKind as D},
     dtype::DType,
@@ -16,6 +16,9 @@ const SIZES: [u32; 16] = [1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 15, 16, 17, 32, 33, 64];
 
 /// Extent at which the work is estimated: cases are launched at small sizes.
 pub(super) const TYPICAL: u64 = 16;
+
+/// Schedules with tiles that are copied ahead, in percent: of all, and of those that have a producer.
+const AHEAD: (usize, usize) = (15, 50);
 
 /// What a search for a schedule came to.
 pub struct Wild {
@@ -41,10 +44,11 @@ pub fn wild_schedule_at(
 ) -> Wild {
     let mut random = Random::new(seed);
     let mut internal = Vec::new();
-    let schedule = (0..8).find_map(|_| {
+    let schedule = (0..8).find_map(|n| {
         let mut generator = Generator::over(kernel, vec![dtype], &mut random)?;
         (generator.most_work, generator.extents) = (most_work, extents);
         generator.extremes = Some(Extremes { random: Random::new(!seed), percent: 4, kept: true });
+        generator.ahead = Some(ahead::random(seed ^ n));
         let found = generator.wild();
         internal.append(&mut generator.internal);
         found
@@ -57,7 +61,9 @@ impl Generator<'_> {
         // Few directives show what each does, many how they meet.
         let busy = *self.random.pick(&[1, 2, 2, 3]);
         let products = self.products();
-        if !products.is_empty() && self.chance(85) {
+        if self.goes_ahead(AHEAD.0) {
+            self.wild_ahead(busy);
+        } else if !products.is_empty() && self.chance(85) {
             let product = self.random.pick(&products).clone();
             match self.chance(30) {
                 true => self.wild_warpgroup(&product, busy),
@@ -74,6 +80,9 @@ impl Generator<'_> {
             self.wild_copies(busy);
             self.wild_units(busy);
             self.wild_expansion(busy);
+        }
+        if self.nests[0].producer.is_some() && self.goes_ahead(AHEAD.1) {
+            self.tiles_ahead();
         }
         self.wild_frozen();
         self.wild_launch();

@@ -1,7 +1,7 @@
 //! Schedules that have what is wished for: a core of the wanted kinds of directives and of what these need, phase by phase, then
 //! random directives around it, of which those go that the core does not bear.
 
-use super::{Extents, Extremes, Generator, Wild, matrix::Product, wild::TYPICAL, work::work};
+use super::{Extents, Extremes, Generator, Wild, ahead, matrix::Product, wild::TYPICAL, work::work};
 use crate::{
     directive::{self, DirectiveKind as D},
     dtype::DType,
@@ -49,6 +49,7 @@ pub fn wished_schedule(
     generator.most_work = most_work;
     // What is wished for is rarely legal with one.
     generator.extremes = Some(Extremes { random: Random::new(!seed), percent: 25, kept: false });
+    generator.ahead = Some(ahead::random(seed));
     let schedule = generator.wish(wanted, meeting);
     let internal = std::mem::take(&mut generator.internal);
     let refusals = std::mem::take(&mut generator.refusals);
@@ -399,6 +400,10 @@ impl Generator<'_> {
         }
         if self.chance(40) {
             self.wild_expansion(1);
+        }
+        // Beside a producer, tiles that it copies ahead.
+        if self.nests[0].producer.is_some() && self.goes_ahead(50) {
+            self.tiles_ahead();
         }
         self.wild_launch();
         self.last();
