@@ -54,6 +54,7 @@ mod grid;
 mod guard;
 mod held;
 mod interleave;
+mod joined;
 mod layout;
 mod lets;
 mod limits;

@@ -58,12 +58,7 @@ impl<'c> Codegen<'c, '_> {
             }
             Stmt::Set { frag, slot, value } => {
                 let value = self.expr(value)?;
-                let (pointer, ty) = self.frag_slot(*frag, *slot)?;
-                if value.ty != ty {
-                    return malformed(format!("a {} is put into a fragment of {ty}", value.ty));
-                }
-                self.builder.build_store(pointer, value.llvm)?;
-                Ok(())
+                self.set_slot(*frag, *slot, value)
             }
             Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
             Stmt::If { cond, then, otherwise } => match (then.as_slice(), otherwise.as_slice()) {
@@ -115,6 +110,7 @@ impl<'c> Codegen<'c, '_> {
                 self.store_matrices(*shared, offset, values, *transposed)
             }
             Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values),
+            Stmt::JoinTwos { dst, values } => self.join_twos(dst, values),
             Stmt::TransposeMatrix { dst, values } => self.transpose_matrix(dst, values),
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b),
             Stmt::Combine { op, mem, offset, values, guard } => {
