@@ -53,7 +53,7 @@ schedule! {
 schedule! {
     /// Hopper: both products by asynchronous MMA. Two warpgroups have 64 queries each. The lanes that have the weights are not those that
     /// multiply them: of four keys beside each other an operand of eight bits has all in one lane, and the sums of the first product two.
-    /// So weights pass through shared memory. Tiles of 160 keys make rows of it begin in four different banks.
+    /// So four lanes exchange them; `w` has a name, and they do as soon as it is computed.
     pub wgmma on sm_90a for attention_f8<f16 | bf16> {
         fits(D <= 128);
         tile(i = 128, j = 128);

@@ -3,6 +3,7 @@
 use super::{
     Codegen, Result, Value, malformed, memory,
     scalar::{F32, I32},
+    words,
 };
 use inkwell::{IntPredicate, basic_block::BasicBlock};
 use tile_dsl::{
@@ -56,9 +57,12 @@ impl<'c> Codegen<'c, '_> {
                 }
                 self.assign(*var, value)
             }
-            Stmt::Set { frag, slot, value } => {
-                let value = self.expr(value)?;
-                self.set_slot(*frag, *slot, value)
+            Stmt::Set { frag, slot, value: source } => {
+                let value = self.expr(source)?;
+                self.set_slot(*frag, *slot, value)?;
+                // The word is complete.
+                let copied = matches!(source, Expr::Slot { .. }) && slot % words::WORD == words::WORD - 1;
+                if copied && self.words.contains(frag) { self.move_word(*frag, *slot) } else { Ok(()) }
             }
             Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
             Stmt::If { cond, then, otherwise } => match (then.as_slice(), otherwise.as_slice()) {

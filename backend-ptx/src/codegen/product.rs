@@ -116,7 +116,9 @@ impl<'c> Codegen<'c, '_> {
         let register = |slots: &[u32]| {
             let slots = match whole {
                 true => vec![self.word_slot(frag, slots)?],
-                false => slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<_>>()?,
+                false => {
+                    slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<_>>()?
+                }
             };
             Ok(Register { slots, whole, dtype })
         };

@@ -46,12 +46,8 @@ pub(super) fn join(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError> {
         elements.insert(slot, element);
         Ok(())
     })?;
-    let frag = cx.build.fragment(
-        cx.view.nest,
-        Holds::Joined(value, place.set),
-        dtype,
-        join.slots.len() as u32,
-    );
+    let frag =
+        cx.build.fragment(cx.view.nest, Holds::Joined(value, place.set), dtype, join.slots.len() as u32);
     for (first, slots) in (0..).step_by(EXCHANGED).zip(join.slots.chunks(EXCHANGED)) {
         // The last tile may have fewer.
         let twos: Option<Vec<KExpr>> = slots.iter().map(|slot| elements.get(slot).cloned()).collect();

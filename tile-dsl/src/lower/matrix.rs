@@ -113,7 +113,8 @@ fn multiply_copies(
 ) -> Result<(), LowerError> {
     let a = match first {
         Factor::Computed(expr) => {
-            let elements = computed(cx, (atom, Side::A, product), [(m, Role::M), (k, Role::K)], expr, beyond)?;
+            let elements =
+                computed(cx, (atom, Side::A, product), [(m, Role::M), (k, Role::K)], expr, beyond)?;
             let dtype = cx.view.nest.factor_dtype(first);
             in_registers(cx, atom, value, elements, dtype)
         }

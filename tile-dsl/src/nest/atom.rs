@@ -7,7 +7,9 @@
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
 
 use super::rows::{self, Part, Place, Row};
-use super::{AccessId, CopyId, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, computed, leaves};
+use super::{
+    AccessId, CopyId, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, computed, leaves,
+};
 use crate::{
     dtype::DType,
     index::AxisId,

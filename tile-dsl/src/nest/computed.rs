@@ -12,8 +12,8 @@
 //! Source: FlashAttention-3 (Shah and others, 2024), section 3.3.
 
 use super::{
-    Atom, Digit, Factor, Frame, LoopKind, Nest, Operand, Part, Place, Placement, Product, Role, Target, ValueId,
-    leaves, parts,
+    Atom, Digit, Factor, Frame, LoopKind, Nest, Operand, Part, Place, Placement, Product, Role, Target,
+    ValueId, leaves, parts,
     rows::{PAIR, QUADS},
 };
 

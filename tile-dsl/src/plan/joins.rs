@@ -50,7 +50,12 @@ impl Joins {
             let [m, _, k] = product.digits;
             for place in places.of_value(*value) {
                 let slots = place.registers.as_ref().and_then(|layout| order(nest, *value, layout, [m, k]));
-                joins.0.extend(slots.map(|slots| Join { value: *value, nth: place.nth, axis: k.axis, slots }));
+                joins.0.extend(slots.map(|slots| Join {
+                    value: *value,
+                    nth: place.nth,
+                    axis: k.axis,
+                    slots,
+                }));
             }
         });
         joins

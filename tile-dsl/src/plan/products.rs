@@ -5,9 +5,9 @@ use crate::{
     index::AxisId,
     machine::{Space, Unit, Via},
     nest::{
-        self, AccessId, Atom, Computed, CopyId, Descriptor, Digit, Ends, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES,
-        Matrices, Nest, NoDescriptor, NoMatrices, Operand, Placed, Stmt, TileSize, ValueId, copy_on, ends,
-        leaves,
+        self, AccessId, Atom, Computed, CopyId, Descriptor, Digit, Ends, Expr, Factor, Frame, LoopKind,
+        MATRIX_ROW_BYTES, Matrices, Nest, NoDescriptor, NoMatrices, Operand, Placed, Stmt, TileSize, ValueId,
+        copy_on, ends, leaves,
     },
 };
 use std::fmt;
