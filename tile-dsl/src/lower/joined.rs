@@ -6,13 +6,7 @@
 //! Elements beyond the end of what is summed are zero.
 
 use super::{
-    build::Holds,
-    context::Cx,
-    control, digits,
-    emit::literal,
-    env::{Held, Registers},
-    error::LowerError,
-    guard, storage,
+    build::Holds, context::Cx, control, digits, emit::literal, env::Held, error::LowerError, guard, storage,
 };
 use crate::{
     dtype::DType,
@@ -85,12 +79,4 @@ pub(super) fn element(cx: &Cx<'_>, (value, frag, join): Known<'_>) -> Result<KEx
         Some(slot) => Ok(KExpr::Slot { frag, slot }),
         None => Err(LowerError::Malformed("an element that no lane has exchanged".into())),
     }
-}
-
-/// The registers that the tile at hand has.
-pub(super) fn slots(cx: &Cx<'_>, join: &Join, registers: &Registers<'_>) -> Vec<u32> {
-    let all = storage::slots_in_tile(cx, registers);
-    let whole = (0..).step_by(EXCHANGED).zip(join.slots.chunks(EXCHANGED));
-    let whole = whole.filter(|(_, slots)| slots.iter().all(|slot| all.contains(slot)));
-    whole.flat_map(|(first, _)| first..first + EXCHANGED as u32).collect()
 }

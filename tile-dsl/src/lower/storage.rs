@@ -7,7 +7,7 @@ use super::{
     emit::{Atom, Emit},
     env::{Bound, Held, Registers, SharedBox},
     error::LowerError,
-    guard, joined,
+    guard,
     linear::Linear,
     sync::Touch,
 };
@@ -183,7 +183,7 @@ pub(super) fn await_products(cx: &mut Cx<'_>, values: &[ValueId], pending: u32) 
         let held = held(cx, *value)?;
         let Some(registers) = &held.registers else { continue };
         results.push(match held.joined {
-            Some((frag, join)) => (frag, joined::slots(cx, join, registers)),
+            Some((frag, join)) => (frag, join.places(&slots_in_tile(cx, registers))),
             None => (registers.frag, slots_in_tile(cx, registers)),
         });
     }

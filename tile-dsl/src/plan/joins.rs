@@ -30,6 +30,13 @@ impl Join {
         let at = self.slots.iter().position(|own| *own == slot)?;
         Some((at / EXCHANGED * EXCHANGED + joined_place(at % EXCHANGED)) as u32)
     }
+
+    /// Where the elements are behind the exchange, of a tile that has these slots.
+    pub fn places(&self, slots: &[u32]) -> Vec<u32> {
+        let all = (0..).step_by(EXCHANGED).zip(self.slots.chunks(EXCHANGED));
+        let whole = all.filter(|(_, own)| own.iter().all(|slot| slots.contains(slot)));
+        whole.flat_map(|(first, _)| first..first + EXCHANGED as u32).collect()
+    }
 }
 
 /// The joins of a nest, in program order.
