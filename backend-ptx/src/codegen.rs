@@ -15,16 +15,21 @@ mod policy;
 mod problem;
 mod product;
 mod scalar;
+mod words;
 
 use crate::{CompileError, Ptx};
 use inkwell::{
+    basic_block::BasicBlock,
     builder::{Builder, BuilderError},
     context::Context,
     module::Module,
     types::{BasicTypeEnum, FloatType},
-    values::{BasicValueEnum, FunctionValue, IntValue, PointerValue},
+    values::{BasicValueEnum, FloatValue, FunctionValue, IntValue, PointerValue},
 };
-use std::collections::{HashMap, HashSet};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+};
 use tile_dsl::{
     dtype::{DType, Float, Kind},
     kernel::{Expr, Kernel, Mem, Var},
@@ -88,8 +93,14 @@ struct Codegen<'c, 'k> {
     params: Vec<BasicValueEnum<'c>>,
     /// A pointer to each shared buffer.
     shared: Vec<PointerValue<'c>>,
-    /// A stack slot for each register slot of each fragment; `mem2reg` removes them.
+    /// A stack slot for each register slot of each fragment, or for each word of it; `mem2reg` removes them.
     frags: Vec<Vec<PointerValue<'c>>>,
+    /// The fragments of words.
+    words: HashSet<u32>,
+    /// What was put last into the slots of 8 bits, and where.
+    stored: HashMap<PointerValue<'c>, (IntValue<'c>, BasicBlock<'c>)>,
+    /// What was rounded to values of 8 bits, and to what type.
+    rounded: RefCell<HashMap<IntValue<'c>, (FloatValue<'c>, DType)>>,
     vars: Vec<Place<'c>>,
     /// The variables of 64 bits that are sums, and their summands.
     sums: HashMap<Var, (Expr, Expr)>,

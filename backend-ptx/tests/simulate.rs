@@ -438,6 +438,32 @@ fn narrow_vectors() {
     }
 }
 
+/// Every byte of a warp, each another one, comes to the lane and the place that has its row and column then.
+#[test]
+fn four_lanes_join_pairs() {
+    let dtype = DType::F8;
+    let mut b = Builder::new("four_lanes_join_pairs", 32);
+    let (x, y) = (b.tensor("x", dtype, false, 16), b.tensor("y", dtype, true, 16));
+    let mut body = Vec::new();
+    let at = mul(Expr::Tid, int(8));
+    let values = b.load(&mut body, dtype, 8, x, at.clone(), None);
+    let dst: Vec<_> = values.iter().map(|_| b.var(dtype)).collect();
+    body.push(Stmt::JoinTwos { dst: dst.clone(), values });
+    body.push(Stmt::Store { mem: y, offset: at, values: dst.into_iter().map(var).collect(), guard: None });
+    let kernel = b.finish(body);
+    let mut x: Vec<u8> = (0..=255).collect();
+    let mut y = vec![0; 256];
+    run(&kernel, 1, vec![Arg::Tensor(&mut x), Arg::Tensor(&mut y)]);
+    // Row and column of what a lane gives and gets.
+    let given = |lane: usize, n: usize| (lane / 4 + n / 2 % 2 * 8, lane % 4 * 2 + n / 4 * 8 + n % 2);
+    let got = |lane: usize, n: usize| (lane / 4 + n / 4 * 8, lane % 4 * 4 + n % 4);
+    let all = || (0..32).flat_map(|lane| (0..8).map(move |n| (lane, n)));
+    for (lane, n) in all() {
+        let (from, m) = all().find(|(from, m)| given(*from, *m) == got(lane, n)).unwrap();
+        assert_eq!(y[8 * lane + n], (8 * from + m) as u8, "element {n} of lane {lane}");
+    }
+}
+
 /// Loops and branches of every shape, in 32 and 64 bits.
 #[test]
 fn control_flow() {

@@ -410,6 +410,7 @@ impl<'a> Walk<'a, '_> {
             | Stmt::Live(_)
             | Stmt::Shuffle { .. }
             | Stmt::ExchangeMatrices { .. }
+            | Stmt::JoinTwos { .. }
             | Stmt::TransposeMatrix { .. }
             | Stmt::Mma { .. }
             | Stmt::Async(_) => {}

@@ -53,17 +53,16 @@ schedule! {
 schedule! {
     /// Hopper: both products by asynchronous MMA. Two warpgroups have 64 queries each. The lanes that have the weights are not those that
     /// multiply them: of four keys beside each other an operand of eight bits has all in one lane, and the sums of the first product two.
-    /// So weights pass through shared memory. Tiles of 160 keys make rows of it begin in four different banks.
+    /// So four lanes exchange them; `w` has a name, and they do as soon as it is computed.
     pub wgmma on sm_90a for attention_f8<f16 | bf16> {
         fits(D <= 128);
-        tile(i = 128, j = 160);
+        tile(i = 128, j = 128);
         split(i -> iw, im: 64);
-        tensor_core(s: wgmma(64, 160));
+        tensor_core(s: wgmma(64, 128));
         tensor_core(acc: wgmma(64, 128));
         stage(q at i: shared, tma);
         stage(k, v at j: shared, tma);
-        swizzle(q: 128, k: 128, v: 32);
-        stage(w: shared);
+        swizzle(q: 128, k: 128, v: 128);
         pipeline(j, 2);
         issue(s: overwrite);
         unroll(d.atom in s);
@@ -81,10 +80,17 @@ schedule! {
     /// The first product is that of the next tile of keys: it is on its way with the second one, which goes on while the weights of
     /// the next tile are computed.
     pub wgmma_skewed = wgmma_producer { skew(s); }
+    /// 160 keys at once, as wide as registers permit; their rows begin in four different banks.
+    pub wgmma_160 = wgmma_skewed {
+        tile(j = 160);
+        tensor_core(s: wgmma(64, 160));
+        swizzle(v: 32);
+    }
     /// 96 keys at once.
     pub wgmma_96 = wgmma_skewed {
         tile(j = 96);
         tensor_core(s: wgmma(64, 96));
+        swizzle(v: 32);
     }
     /// Heads of up to 64.
     pub wgmma_narrow = wgmma_skewed {
@@ -96,10 +102,11 @@ schedule! {
     pub wgmma_narrow3 = wgmma_narrow {
         tile(i = 192, j = 96);
         tensor_core(s: wgmma(64, 96));
+        swizzle(v: 32);
         registers(32, 160);
     }
 }
 
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] =
-    schedules![naive, wgmma, wgmma_producer, wgmma_skewed, wgmma_96, wgmma_narrow, wgmma_narrow3];
+    schedules![naive, wgmma, wgmma_producer, wgmma_skewed, wgmma_160, wgmma_96, wgmma_narrow, wgmma_narrow3];

@@ -14,6 +14,7 @@ mod gathered;
 mod grouped;
 mod hopper;
 mod integers;
+mod joined;
 mod legal;
 mod limits;
 mod multiple;

@@ -55,6 +55,7 @@ mod grid;
 mod guard;
 mod held;
 mod interleave;
+mod joined;
 mod layout;
 mod lets;
 mod limits;

@@ -43,6 +43,7 @@ mod assemble;
 mod atom;
 mod carry;
 mod combine;
+mod computed;
 mod copied;
 mod cover;
 mod descriptor;
@@ -75,6 +76,7 @@ pub use atom::{Atom, Factor, NoProduct, Operand, Product, Role, Scope, copy_on, 
 pub(crate) use carry::{CARRIED_SETS, Carry, Prefetch, RegisterPipeline};
 pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units};
+pub(crate) use computed::{Computed, EXCHANGED, joined_place};
 pub(crate) use copied::{index_name, moves_alike};
 pub(crate) use cover::{Cover, Ends, cover, difference, ends, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;

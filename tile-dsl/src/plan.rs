@@ -1,7 +1,7 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles { role } { limits } { box } { channel } { frozen } { place } { sum } { product } { access } { store }
+//! plan  = tiles { role } { limits } { box } { channel } { frozen } { place } { sum } { product } { join } { access } { store }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread { "in" loop | "twice if need be" } )
@@ -14,7 +14,8 @@
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
 //! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
 //! product = "product" value ":" instruction { "," ( "a" | "b" ) ( "described along" ( "k" | "mn" ) ", leading" n "stride" n "swizzle" n
-//!         | "by" ( "words" | "matrices" [ "transposed" ] ) [ "in a fragment" ] | "computed" ) } [ ", the first overwrites" ]
+//!         | "by" ( "words" | "matrices" [ "transposed" ] ) [ "in a fragment" ] | "computed" [ "by twos, exchanged" ] ) } [ ", the first overwrites" ]
+//! join  = "join" value ": along" axis "," n "registers"
 //! access = "access" ( "reads" | "stores" ) element [ "in copy" copy | "in registers" copy ] [ "," n "at once over" loop ]
 //! store = "store" tensor ":" ( "by elements" | "lanes exchange matrices," n "of" loop { "×" n "of" loop } [ ", transposed" ]
 //!         | points "collected" [ "by matrices" [ ", transposed" ] ] [ ", swizzle" bytes ] )
@@ -27,6 +28,7 @@ mod accesses;
 mod boxes;
 mod channels;
 mod fragments;
+mod joins;
 mod limits;
 mod maxima;
 mod parts;
@@ -42,11 +44,12 @@ pub(crate) use accesses::Accesses;
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, InFlight, Producer};
 pub(crate) use fragments::{Fragments, Unheld};
+pub(crate) use joins::{Join, Joins};
 pub(crate) use limits::Limited;
 pub(crate) use maxima::Maxima;
 pub(crate) use parts::{Parts, Unplanned, Using};
 pub(crate) use places::{Place, Places, Unplaced};
-pub(crate) use products::{Obstacle, OperandPath, Products, Unmultiplied};
+pub(crate) use products::{Obstacle, OperandPath, Product, Products, Unmultiplied};
 pub(crate) use readers::Misread;
 pub(crate) use roles::{Does, Producing, Role, Unproduced};
 pub(crate) use stores::{Collected, Store, StorePath, Stores, Unstored};
@@ -84,6 +87,8 @@ pub(crate) struct Plan {
     pub sums: Sums,
     /// How products of tensor cores are made.
     pub products: Products,
+    /// Which values lanes exchange for them.
+    pub joins: Joins,
     /// From where each element comes, and how many at once.
     pub accesses: Accesses,
     /// How what is stored leaves a CTA.
@@ -120,6 +125,7 @@ impl Plan {
             fragments: parts.fragments().clone(),
             sums: parts.sums().clone(),
             products: parts.products().clone(),
+            joins: parts.joins().clone(),
             accesses: parts.accesses().clone(),
             stores: parts.stores().clone(),
         })
@@ -163,6 +169,7 @@ impl Plan {
         self.places.write(nest, out)?;
         self.sums.write(nest, out)?;
         self.products.write(nest, out)?;
+        self.joins.write(nest, out)?;
         self.accesses.write(nest, out)?;
         self.stores.write(nest, out)
     }

@@ -9,7 +9,8 @@ use crate::{
     index::{AxisId, Extent},
     kernel::{Async, Stmt},
     nest::{
-        self, Arithmetic, CopyId, Digit, Fragment, InterpretError, Layout, Nest, Steps, Where, interpret_in,
+        self, Arithmetic, Atom, Computed, CopyId, Digit, Fragment, InterpretError, Layout, Nest, Operand,
+        Part, Role, Steps, Where, interpret_in,
     },
     plan::{Workspace, side_by_side},
     schedule::{Schedule, Unit, UnitDim},
@@ -49,6 +50,18 @@ pub fn access_width(slots: u32, dtype: DType) -> u32 {
 pub fn batch(width: u32, free: u32, slots: u32, others: u32) -> (u32, u32) {
     let workspace = Workspace::of(width, false, slots, free);
     (workspace.batch(slots, others), workspace.in_flight)
+}
+
+/// The digits of the first operand of an instruction along one of its dimensions, where lanes compute it: each with how far a step in
+/// registers moves on among the elements of a lane. `by_twos`: as lanes have sums.
+pub fn computed(atom: Atom, role: Role, by_twos: bool) -> Option<Vec<(Part, u32)>> {
+    let how = if by_twos { Computed::ByTwos } else { Computed::InPlace };
+    atom.computed(Operand::A, role, how)
+}
+
+/// The place that an element which a lane gives has among those that it gets.
+pub fn joined_place(given: usize) -> usize {
+    nest::joined_place(given)
 }
 
 /// Finds the values that the term of a nest carries.

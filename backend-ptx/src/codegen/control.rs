@@ -3,6 +3,7 @@
 use super::{
     Codegen, Result, Value, malformed, memory,
     scalar::{F32, I32},
+    words,
 };
 use inkwell::{IntPredicate, basic_block::BasicBlock};
 use tile_dsl::{
@@ -56,14 +57,12 @@ impl<'c> Codegen<'c, '_> {
                 }
                 self.assign(*var, value)
             }
-            Stmt::Set { frag, slot, value } => {
-                let value = self.expr(value)?;
-                let (pointer, ty) = self.frag_slot(*frag, *slot)?;
-                if value.ty != ty {
-                    return malformed(format!("a {} is put into a fragment of {ty}", value.ty));
-                }
-                self.builder.build_store(pointer, value.llvm)?;
-                Ok(())
+            Stmt::Set { frag, slot, value: source } => {
+                let value = self.expr(source)?;
+                self.set_slot(*frag, *slot, value)?;
+                // The word is complete.
+                let copied = matches!(source, Expr::Slot { .. }) && slot % words::WORD == words::WORD - 1;
+                if copied && self.words.contains(frag) { self.move_word(*frag, *slot) } else { Ok(()) }
             }
             Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
             Stmt::While { cond, body } => self.while_loop(cond, body),
@@ -121,6 +120,7 @@ impl<'c> Codegen<'c, '_> {
                 self.store_matrices(*shared, offset, values, *transposed)
             }
             Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values),
+            Stmt::JoinTwos { dst, values } => self.join_twos(dst, values),
             Stmt::TransposeMatrix { dst, values } => self.transpose_matrix(dst, values),
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b),
             Stmt::Combine { op, mem, offset, values, guard } => {

@@ -133,6 +133,52 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
+    /// Joins the twos of four lanes: a word has those of two rows, and a lane gets two words, of which another lane of the four has
+    /// one each. In the first step even lanes give their first word and odd ones their second, in the second step the others.
+    ///
+    /// | lane | 0 | 1 | 2 | 3 |
+    /// |---|---|---|---|---|
+    /// | needs the word | first | first | second | second |
+    /// | of lanes | 0, 1 | 2, 3 | 0, 1 | 2, 3 |
+    /// | gets that of lane, in the first step | 0 | 2 | 1 | 3 |
+    /// | in the second step | 1 | 3 | 0 | 2 |
+    pub(super) fn join_twos(&mut self, dst: &[Var], values: &[Expr]) -> Result<()> {
+        let int = |n: u32| self.context.i32_type().const_int(n.into(), false);
+        let Some(dtype) = dst.first().map(|var| self.kernel.vars[var.0 as usize]) else {
+            return malformed("twos of nothing");
+        };
+        let words = values.chunks(4).map(|four| self.word_of(four)).collect::<Result<Vec<_>>>()?;
+        let [low, high] = words[..] else { return malformed("twos of other than two matrices") };
+        let builder = &self.builder;
+        let tid = self.expr(&Expr::Tid)?.int()?;
+        let bit = |n: u32| -> Result<IntValue<'c>> {
+            let own = builder.build_and(tid, int(n), "")?;
+            Ok(builder.build_int_compare(IntPredicate::NE, own, int(0), "")?)
+        };
+        let (odd, upper) = (bit(1)?, bit(2)?);
+        let select = |cond: IntValue<'c>, a: IntValue<'c>, b: IntValue<'c>| -> Result<IntValue<'c>> {
+            Ok(builder.build_select(cond, a, b, "")?.into_int_value())
+        };
+        // The bits of the lane's number among the four change places.
+        let doubled = builder.build_and(builder.build_left_shift(tid, int(1), "")?, int(2), "")?;
+        let first = builder.build_or(doubled, select(upper, int(1), int(0))?, "")?;
+        let second = builder.build_xor(first, int(1), "")?;
+        let steps = [(select(odd, high, low)?, first), (select(odd, low, high)?, second)];
+        let mut taken = Vec::new();
+        for (given, from) in steps {
+            // Lanes are counted within each four.
+            let args = [int(u32::MAX).into(), given.into(), from.into(), int(0x1c1f).into()];
+            taken.push(self.call("llvm.nvvm.shfl.sync.idx.i32", &[], &args)?);
+        }
+        // The upper two get the second of their twos first.
+        let mut rows = Vec::new();
+        for [of_upper, of_lower] in [[0x1054, 0x5410], [0x3276, 0x7632]] {
+            let bytes = select(upper, int(of_upper), int(of_lower))?;
+            rows.push(self.call("llvm.nvvm.prmt", &[], &[taken[0].into(), taken[1].into(), bytes.into()])?);
+        }
+        rows.into_iter().zip(dst.chunks(4)).try_for_each(|(row, vars)| self.unpack(row, dtype, vars))
+    }
+
     /// Two elements of a word.
     fn unpack(&mut self, word: BasicValueEnum<'c>, dtype: DType, vars: &[Var]) -> Result<()> {
         for (element, var) in self.elements(word, dtype)?.into_iter().zip(vars) {

@@ -1,6 +1,6 @@
 //! The module around the body: entry, parameters and their attributes, shared memory, launch bounds.
 
-use super::{Codegen, Place, Result, malformed, problem, stored_type};
+use super::{Codegen, Place, Result, malformed, problem, stored_type, words};
 use crate::STATIC_SHARED_LIMIT;
 use inkwell::{
     AddressSpace,
@@ -12,7 +12,10 @@ use inkwell::{
     types::{AnyType, BasicMetadataTypeEnum, BasicTypeEnum},
     values::{FunctionValue, PointerValue},
 };
-use std::collections::{HashMap, HashSet};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+};
 use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, TENSOR_MAP_BYTES, Var};
 
 /// Address spaces of NVPTX (LLVM's "User Guide for NVPTX Back-end").
@@ -50,6 +53,9 @@ pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &
         params: if kernel.grouped { Vec::new() } else { function.get_params() },
         shared: shared.pointers,
         frags: Vec::new(),
+        words: words::fragments(kernel),
+        stored: HashMap::new(),
+        rounded: RefCell::default(),
         vars: vec![Place::Unset; kernel.vars.len()],
         sums: HashMap::new(),
         threads: HashSet::new(),
@@ -227,8 +233,11 @@ impl<'c> Codegen<'c, '_> {
     /// Stack slots for fragments and for variables with several assignments, all removed by `mem2reg`.
     fn allocate_registers(&mut self) -> Result<()> {
         for frag in &self.kernel.frags {
-            let ty = self.llvm_type(frag.dtype);
-            let slots = (0..frag.slots).map(|_| Ok(self.builder.build_alloca(ty, &frag.name)?));
+            let (ty, count) = match self.words.contains(&(self.frags.len() as u32)) {
+                true => (self.word_type().into(), frag.slots / words::WORD),
+                false => (self.llvm_type(frag.dtype), frag.slots),
+            };
+            let slots = (0..count).map(|_| Ok(self.builder.build_alloca(ty, &frag.name)?));
             let slots = slots.collect::<Result<Vec<_>>>()?;
             self.frags.push(slots);
         }

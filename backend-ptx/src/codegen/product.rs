@@ -14,8 +14,9 @@ const ADDRESS: u64 = 0x3_ffff;
 
 /// A register that assembler text names: a number in f32, or a word of elements side by side.
 struct Register<'c> {
-    /// Its elements.
+    /// Its elements, or the word that has them all.
     slots: Vec<PointerValue<'c>>,
+    whole: bool,
     dtype: DType,
 }
 
@@ -111,9 +112,15 @@ impl<'c> Codegen<'c, '_> {
             return malformed(format!("no fragment {frag}"));
         };
         let each = (4 / dtype.bytes()).max(1) as usize;
+        let whole = self.words.contains(&frag);
         let register = |slots: &[u32]| {
-            let slots = slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<_>>()?;
-            Ok(Register { slots, dtype })
+            let slots = match whole {
+                true => vec![self.word_slot(frag, slots)?],
+                false => {
+                    slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<_>>()?
+                }
+            };
+            Ok(Register { slots, whole, dtype })
         };
         slots.chunks(each).map(register).collect()
     }
@@ -128,6 +135,10 @@ impl<'c> Codegen<'c, '_> {
 
     /// The bits of a register.
     fn held_word(&self, register: &Register<'c>) -> Result<IntValue<'c>> {
+        if register.whole {
+            let word = self.builder.build_load(self.word_type(), register.slots[0], "")?;
+            return Ok(self.builder.build_bit_cast(word, self.context.i32_type(), "")?.into_int_value());
+        }
         let ty = self.llvm_type(register.dtype);
         let elements = register
             .slots
@@ -138,7 +149,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Puts what assembler text returns into registers.
-    fn write_all(&self, call: CallSiteValue<'c>, registers: &[Register<'c>]) -> Result<()> {
+    fn write_all(&mut self, call: CallSiteValue<'c>, registers: &[Register<'c>]) -> Result<()> {
         let Some(all) = call.try_as_basic_value().basic() else { return Ok(()) };
         for (n, register) in (0u32..).zip(registers) {
             let value = match all {
@@ -149,7 +160,13 @@ impl<'c> Codegen<'c, '_> {
                 self.builder.build_store(register.slots[0], value)?;
                 continue;
             }
+            if register.whole {
+                let word = self.builder.build_bit_cast(value, self.word_type(), "")?;
+                self.builder.build_store(register.slots[0], word)?;
+                continue;
+            }
             for (slot, element) in register.slots.iter().zip(self.elements(value, register.dtype)?) {
+                self.stored.remove(slot);
                 self.builder.build_store(*slot, element)?;
             }
         }

@@ -81,10 +81,7 @@ impl<'c> Codegen<'c, '_> {
             Expr::Int(x, ty) => self.value(self.int_type(*ty)?.const_int(*x as u64, true), *ty),
             Expr::Bool(x) => self.value(self.context.bool_type().const_int(u64::from(*x), false), BOOL),
             Expr::Var(var) => self.read_var(*var)?,
-            Expr::Slot { frag, slot } => {
-                let (pointer, ty) = self.frag_slot(*frag, *slot)?;
-                self.value(self.builder.build_load(self.llvm_type(ty), pointer, "")?, ty)
-            }
+            Expr::Slot { frag, slot } => self.slot_value(*frag, *slot)?,
             Expr::Tid => self.value(self.call("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[])?, I32),
             Expr::Cta => self.value(self.call("llvm.nvvm.read.ptx.sreg.ctaid.x", &[], &[])?, I32),
             Expr::Ctas => self.value(self.call("llvm.nvvm.read.ptx.sreg.nctaid.x", &[], &[])?, I32),
@@ -401,8 +398,9 @@ impl<'c> Codegen<'c, '_> {
         let zero = self.context.f32_type().const_zero();
         let name = format!("llvm.nvvm.ff.to.{}x2.rn", dtype.format().ptx);
         let pair = self.call(&name, &[], &[zero.into(), x.float()?.into()])?.into_int_value();
-        let (ty, bits) = (dtype, self.context.i8_type());
-        Ok(self.value(self.builder.build_int_truncate(pair, bits, "")?, ty))
+        let bits = self.builder.build_int_truncate(pair, self.context.i8_type(), "")?;
+        self.rounded.borrow_mut().insert(bits, (x.float()?, dtype));
+        Ok(self.value(bits, dtype))
     }
 
     /// An intrinsic over floats of the type of the first.

@@ -285,6 +285,7 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
         Stmt::ExchangeMatrices { .. } | Stmt::TransposeMatrix { .. } => {
             plain("exchange", "lanes exchange matrices", &[])
         }
+        Stmt::JoinTwos { .. } => plain("exchange", "four lanes exchange pairs", &[]),
         Stmt::Mma { atom, frag: n, .. } => {
             let name = frag(kernel, *n);
             plain("product", format!("{} into {name}", atom.label()), &[name])

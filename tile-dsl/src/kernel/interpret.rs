@@ -237,6 +237,7 @@ impl Run<'_> {
                 self.load_matrices(dst, *shared, offset, *transposed, mask)?;
             }
             Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values, mask)?,
+            Stmt::JoinTwos { dst, values } => self.join_twos(dst, values, mask)?,
             Stmt::TransposeMatrix { dst, values } => self.transpose_matrix(dst, values, mask)?,
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b, mask)?,
             Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {

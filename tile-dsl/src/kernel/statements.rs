@@ -305,6 +305,16 @@ statements! {
         "exchange" defs(dst) "=" values(values, "element of a matrix")
     ];
 
+    /// The four lanes of a row have pairs of 8-bit elements of it: in both of two 8×8 matrices side by side, columns 2·q and 2·q + 1
+    /// of lane 4·r + q, and as much of a second row. They exchange them: each gets columns 4·q to 4·q + 3 of both rows.
+    "join %0, %1: f8 = %2, %3"
+    JoinTwos {
+        /// Four elements side by side of the first row, and four of the second.
+        dst: Vec<Var>,
+        /// Of each matrix, a pair of the first row and one of the second.
+        values: Vec<Expr>,
+    }: [meets(Warp, "an exchange of pairs") "join" defs(dst) "=" values(values, "element of a pair")];
+
     /// Transposes an 8×8 matrix of 16-bit elements that a warp holds as in [`Stmt::LoadMatrices`]: `movmatrix`.
     "transpose %0, %1: bf16 = %2, %3"
     TransposeMatrix {

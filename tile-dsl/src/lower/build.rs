@@ -116,6 +116,8 @@ pub(super) enum Holds {
     Limit(AxisId, u32),
     /// Elements of the first operand of a product that adds to a value; the number tells them apart.
     Operand(ValueId, u32),
+    /// What lanes exchanged of a value, from one of its `let`s on.
+    Joined(ValueId, usize),
 }
 
 impl Holds {
@@ -135,6 +137,7 @@ impl Holds {
             Holds::Left => "number.left".into(),
             Holds::Limit(axis, _) => format!("{}.limit", nest.axis(axis)),
             Holds::Operand(v, _) => format!("{}.rows", nest.value(v).name),
+            Holds::Joined(v, _) => format!("{}.joined", nest.value(v).name),
             Holds::RingStage(d) => format!("{}.slot", nest.axis(d.axis)),
         }
     }

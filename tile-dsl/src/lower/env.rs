@@ -11,7 +11,7 @@ use crate::{
     kernel::Var,
     machine::{Unit, UnitDim},
     nest::{CopyId, Digit, Fragment, Frozen, Layout as Slots, LoopKind, Steps, TileSize, Units, ValueId},
-    plan::{CopyBox, Place, Sum},
+    plan::{CopyBox, Join, Place, Sum},
     tile::TensorId,
 };
 use std::{collections::BTreeMap, rc::Rc};
@@ -179,6 +179,8 @@ pub(super) struct Held<'a> {
     /// How its parts come together, if it has any.
     pub sum: Option<&'a Sum>,
     pub registers: Option<Registers<'a>>,
+    /// The registers of what lanes exchanged of it.
+    pub joined: Option<(u32, &'a Join)>,
     pub shared: Option<SharedBox>,
 }
 

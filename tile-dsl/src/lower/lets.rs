@@ -7,7 +7,7 @@ use super::{
     emit::{Atom, literal},
     env::Held,
     error::LowerError,
-    freeze, storage,
+    freeze, joined, storage,
 };
 use crate::{
     kernel,
@@ -67,6 +67,7 @@ pub(super) fn bound<'a>(
 fn go_on<'a>(cx: &mut Cx<'a>, values: &[ValueId], rest: Part<'_, 'a>) -> Result<(), LowerError> {
     for value in values {
         storage::publish(cx, *value)?;
+        joined::join(cx, *value)?;
     }
     let published = values.iter().any(|v| cx.env.held.get(v).is_some_and(|h| h.shared.is_some()));
     if published {

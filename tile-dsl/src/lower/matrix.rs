@@ -12,7 +12,7 @@ use super::{
     error::LowerError,
     expr,
     guard::{self, Within},
-    held,
+    held, joined,
     linear::Linear,
     loads, operand, storage, words,
 };
@@ -21,10 +21,11 @@ use crate::{
     index::AxisId,
     kernel::{self, Async, Expr as KExpr, Rows, Tile, Var},
     nest::{
-        AccessId, Atom, Digit, Expr, Factor, LoopKind, Operand as Side, Place, Role, Stmt, TileSize, ValueId,
+        AccessId, Atom, Computed, Digit, EXCHANGED, Expr, Factor, LoopKind, Operand as Side, Place, Role,
+        Stmt, TileSize, ValueId, joined_place,
     },
     op::{CmpOp, RedOp, UnOp},
-    plan::OperandPath,
+    plan::{OperandPath, Product},
 };
 
 /// The loops of an atom: `digit` is that of m, `body` the rest.
@@ -71,8 +72,12 @@ fn multiply(
     let Some(factors) = cx.view.nest.operands(expr, m.axis) else {
         return Err(LowerError::Malformed("an atom of no product".into()));
     };
+    let (plan, loops) = (cx.view.plan, cx.env.stack.iter().map(|b| b.digit));
+    let Some(product) = plan.products.get(value, loops) else {
+        return Err(LowerError::Malformed(format!("no `{atom}` is planned here")));
+    };
     if atom.row().descriptors {
-        return multiply_copies(cx, [atom, taken], [m, n, k], value, factors, beyond);
+        return multiply_copies(cx, [atom, taken], [m, n, k], (value, product), factors, beyond);
     }
     let mut operands = Vec::new();
     for (side, factor) in [Side::A, Side::B].into_iter().zip(factors) {
@@ -83,7 +88,7 @@ fn multiply(
             Factor::Load(access) => operand(cx, access)?,
             Factor::Computed(expr) => {
                 let free = if side == Side::A { (m, Role::M) } else { (n, Role::N) };
-                computed(cx, atom, side, [free, (k, Role::K)], expr, beyond)?
+                computed(cx, (atom, side, product), [free, (k, Role::K)], expr, beyond)?
             }
         };
         operands.push(match atom.row().rounded {
@@ -102,18 +107,14 @@ fn multiply_copies(
     cx: &mut Cx<'_>,
     [atom, taken]: [Atom; 2],
     [m, n, k]: [Digit; 3],
-    value: ValueId,
+    (value, product): (ValueId, &Product),
     [first, second]: [Factor<'_>; 2],
     beyond: bool,
 ) -> Result<(), LowerError> {
-    let plan = cx.view.plan;
-    let loops = cx.env.stack.iter().map(|b| b.digit);
-    let Some(product) = plan.products.get(value, loops) else {
-        return Err(LowerError::Malformed(format!("no `{atom}` is planned here")));
-    };
     let a = match first {
         Factor::Computed(expr) => {
-            let elements = computed(cx, atom, Side::A, [(m, Role::M), (k, Role::K)], expr, beyond)?;
+            let elements =
+                computed(cx, (atom, Side::A, product), [(m, Role::M), (k, Role::K)], expr, beyond)?;
             let dtype = cx.view.nest.factor_dtype(first);
             in_registers(cx, atom, value, elements, dtype)
         }
@@ -210,40 +211,40 @@ fn reaches_beyond(cx: &Cx<'_>, value: ValueId) -> Result<Vec<AxisId>, LowerError
 /// of k.
 fn computed(
     cx: &mut Cx<'_>,
-    atom: Atom,
-    operand: Side,
+    (atom, operand, product): (Atom, Side, &Product),
     digits: [(Digit, Role); 2],
     expr: &Expr,
     beyond: bool,
 ) -> Result<Vec<KExpr>, LowerError> {
+    let unplanned = || LowerError::Malformed(format!("no operand of `{atom}` is computed here"));
+    let OperandPath::Computed(how) = *product.operand(operand) else { return Err(unplanned()) };
     let outside = cx.env.stack.split_off(cx.env.stack.len() - 3);
     let height = cx.env.stack.len();
-    // By dimension, the slot digits; each matrix has pairs of elements side by side.
-    let mut steps: [Vec<(usize, u32)>; 2] = [Vec::new(), Vec::new()];
-    for ((digit, role), steps) in digits.into_iter().zip(&mut steps) {
-        for part in atom.operand(operand, role) {
+    // The digits in slots: where they stand, steps, and by how many elements of a lane a step moves on.
+    let mut slots: Vec<(usize, u32, u32)> = Vec::new();
+    for (digit, role) in digits {
+        for (part, weight) in atom.computed(operand, role, how).ok_or_else(unplanned)? {
             let own = part.digit(digit);
             let value = match part.at() {
                 LoopKind::Unit(unit, dim) => digits::unit_value(cx, unit, dim, own),
                 _ => Linear::default(),
             };
             if part.place == Place::Slot {
-                steps.push((cx.env.stack.len(), part.stride));
+                slots.push((cx.env.stack.len(), part.steps, weight));
             }
             cx.env.stack.push(Bound::new(own, part.at(), value));
         }
     }
-    let order = if operand == Side::A { atom.row().a } else { atom.row().b };
+    let known = if how == Computed::ByTwos { joined::known(cx, expr)? } else { None };
     let mut elements = Vec::new();
-    let result = (0..atom.elements(operand) as usize).try_for_each(|n| {
-        let (matrix, pair) = (n / atom.each(), n % atom.each());
-        for (dimension, steps) in steps.iter().enumerate() {
-            for (at, stride) in steps {
-                let of_matrix = order.iter().position(|o| o[dimension] == *stride && *stride > 1);
-                let step = of_matrix.map_or(pair, |bit| matrix >> bit & 1);
-                let bound = &mut cx.env.stack[*at];
-                bound.value = Linear::constant(step as i64 * i64::from(bound.digit.stride));
-            }
+    let result: Result<(), LowerError> = (0..atom.elements(operand)).try_for_each(|n| {
+        for (at, steps, weight) in &slots {
+            let bound = &mut cx.env.stack[*at];
+            bound.value = Linear::constant(i64::from(n / weight % steps) * i64::from(bound.digit.stride));
+        }
+        if let Some(joined) = known {
+            elements.push(joined::element(cx, joined)?);
+            return Ok(());
         }
         let end = beyond.then(|| guard::end_of(cx, digits[1].0.axis));
         let within: Vec<Within> = end.into_iter().collect();
@@ -256,7 +257,18 @@ fn computed(
     });
     cx.env.stack.truncate(height);
     cx.env.stack.extend(outside);
-    result.map(|()| elements)
+    result?;
+    Ok(match how {
+        Computed::InPlace => elements,
+        Computed::ByTwos if known.is_some() => {
+            let places = (0..elements.len()).map(|n| n / EXCHANGED * EXCHANGED + joined_place(n % EXCHANGED));
+            places.map(|n| elements[n].clone()).collect()
+        }
+        Computed::ByTwos => {
+            let dtype = cx.view.nest.dtype(expr);
+            elements.chunks(EXCHANGED).flat_map(|twos| joined::exchanged(cx, dtype, twos)).collect()
+        }
+    })
 }
 
 /// The slots of the accumulators, in the order of the instruction's registers.

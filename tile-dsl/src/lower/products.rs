@@ -98,6 +98,7 @@ fn is_apart(stmt: &Stmt, held: &Held) -> bool {
     match stmt {
         Stmt::Let(_, value) => !reads(value, held),
         Stmt::Set { frag, value, .. } => !held.contains_key(frag) && !reads(value, held),
+        Stmt::JoinTwos { values, .. } => values.iter().all(|e| !reads(e, held)),
         Stmt::Load { offset, guard, .. } => {
             [Some(offset), guard.as_ref()].into_iter().flatten().all(|e| !reads(e, held))
         }

@@ -36,7 +36,7 @@ pub(super) fn hold(cx: &mut Cx<'_>, value: ValueId, first: &Stmt) -> Result<(), 
     let registers = place.registers.as_ref().map(|layout| registers(cx, place, layout));
     let (height, loops) = (cx.env.stack.len(), cx.build.sync.depth());
     let sum = plan.sums.get(place);
-    cx.env.held.insert(value, Held { height, loops, place, sum, registers, shared });
+    cx.env.held.insert(value, Held { height, loops, place, sum, registers, joined: None, shared });
     Ok(())
 }
 
@@ -180,8 +180,12 @@ pub(super) fn publish(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError>
 pub(super) fn await_products(cx: &mut Cx<'_>, values: &[ValueId], pending: u32) -> Result<(), LowerError> {
     let mut results = Vec::new();
     for value in values {
-        let Some(registers) = &held(cx, *value)?.registers else { continue };
-        results.push((registers.frag, slots_in_tile(cx, registers)));
+        let held = held(cx, *value)?;
+        let Some(registers) = &held.registers else { continue };
+        results.push(match held.joined {
+            Some((frag, join)) => (frag, join.places(&slots_in_tile(cx, registers))),
+            None => (registers.frag, slots_in_tile(cx, registers)),
+        });
     }
     cx.build.emit.stmt(kernel::Stmt::Async(kernel::Async::WaitProducts { pending, results }));
     Ok(())

@@ -7,7 +7,9 @@
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
 
 use super::rows::{self, Part, Place, Row};
-use super::{AccessId, CopyId, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, leaves};
+use super::{
+    AccessId, CopyId, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, computed, leaves,
+};
 use crate::{
     dtype::DType,
     index::AxisId,
@@ -456,13 +458,8 @@ impl Nest {
             if let Factor::Computed(expr) = factor
                 && expr.values().contains(&value)
             {
-                let own = |(d, at): (Digit, LoopKind)| match at {
-                    LoopKind::Atom(atom, role) => {
-                        atom.operand(operand, role).iter().map(|p| (p.digit(d), p.at())).collect()
-                    }
-                    _ => vec![(d, at)],
-                };
-                views.push(loops().flat_map(own).collect());
+                let how = (operand, self.computed(&product, operand));
+                views.push(loops().flat_map(|step| computed::seen(step, how)).collect());
             }
         }
         views
@@ -497,6 +494,13 @@ pub struct Product<'e> {
     pub factors: [Factor<'e>; 2],
     /// The digits of m, n and k.
     pub digits: [Digit; 3],
+}
+
+impl<'e> Product<'e> {
+    /// The factor that is an operand.
+    pub fn factor(&self, operand: Operand) -> Factor<'e> {
+        self.factors[usize::from(operand == Operand::B)]
+    }
 }
 
 /// The innermost copy in shared memory on a path that an access is read from, with its place on it.

@@ -101,8 +101,11 @@ const WARP: Place = Place::Unit(Unit::Warp, UnitDim::X);
 
 const HALF_OF_ROWS: Part = Part { name: "half", stride: 8, steps: 2, place: Place::Slot };
 const ROWS: Part = Part { name: "row", stride: 1, steps: 8, place: ROW };
-const QUADS: Part = Part { name: "quad", stride: 2, steps: 4, place: QUAD };
-const PAIR: Part = Part { name: "pair", stride: 1, steps: 2, place: Place::Slot };
+
+/// Columns of sums, by twos.
+pub(super) const QUADS: Part = Part { name: "quad", stride: 2, steps: 4, place: QUAD };
+/// The two of a lane.
+pub(super) const PAIR: Part = Part { name: "pair", stride: 1, steps: 2, place: Place::Slot };
 
 /// Of eight columns there is one group.
 pub(super) const ONE_GROUP: Part = Part { name: "group", stride: 8, steps: 1, place: Place::Slot };

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! dimensions → units, maxima → roles    units, tiles, places → sums
-//! boxes, tiles → products               units, places, sums, boxes, channels, stores → shared memory
+//! boxes, tiles → products               places → joins
+//! units, places, sums, boxes, channels, stores → shared memory
 //! ```
 //! Each part has the reasons why something of it is not possible. What follows from that is left out of the parts behind it, the
 //! rest is there: the engine's checks word every reason, and find those of one part beside those of another.
@@ -12,6 +13,7 @@ use super::{
     boxes::{Boxes, Unboxed},
     channels::Channels,
     fragments::{Fragments, Unheld},
+    joins::Joins,
     limits::Limited,
     maxima::Maxima,
     places::{Places, Unplaced},
@@ -45,6 +47,7 @@ pub(crate) struct Parts<'n> {
     readers: OnceCell<Readers>,
     sums: OnceCell<Sums>,
     products: OnceCell<Products>,
+    joins: OnceCell<Joins>,
     accesses: OnceCell<Accesses>,
     stores: OnceCell<Stores>,
 }
@@ -149,6 +152,7 @@ impl<'n> Parts<'n> {
             readers: OnceCell::new(),
             sums: OnceCell::new(),
             products: OnceCell::new(),
+            joins: OnceCell::new(),
             accesses: OnceCell::new(),
             stores: OnceCell::new(),
         }
@@ -219,6 +223,11 @@ impl<'n> Parts<'n> {
     pub fn sums(&self) -> &Sums {
         let sums = || Sums::of(self.nest, self.target, self.units().ok(), self.tiles(), self.places());
         self.sums.get_or_init(sums)
+    }
+
+    /// Which values lanes exchange for products.
+    pub fn joins(&self) -> &Joins {
+        self.joins.get_or_init(|| Joins::of(self.nest, self.places()))
     }
 
     /// How products of tensor cores are made.

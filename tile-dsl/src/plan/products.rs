@@ -5,9 +5,9 @@ use crate::{
     index::AxisId,
     machine::{Space, Unit, Via},
     nest::{
-        AccessId, Atom, CopyId, Descriptor, Digit, Ends, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES,
-        Matrices, Nest, NoDescriptor, NoMatrices, Operand, Placed, Stmt, TileSize, ValueId, copy_on, ends,
-        leaves,
+        self, AccessId, Atom, Computed, CopyId, Descriptor, Digit, Ends, Expr, Factor, Frame, LoopKind,
+        MATRIX_ROW_BYTES, Matrices, Nest, NoDescriptor, NoMatrices, Operand, Placed, Stmt, TileSize, ValueId,
+        copy_on, ends, leaves,
     },
 };
 use std::fmt;
@@ -40,7 +40,7 @@ pub(crate) enum OperandPath {
         held: bool,
     },
     /// Lanes compute it.
-    Computed,
+    Computed(Computed),
 }
 
 /// Why an instruction does not make a product.
@@ -234,7 +234,8 @@ impl Product {
                     };
                     write!(out, "by {by}{}", if *held { " in a fragment" } else { "" })?;
                 }
-                OperandPath::Computed => write!(out, "computed")?,
+                OperandPath::Computed(Computed::InPlace) => write!(out, "computed")?,
+                OperandPath::Computed(Computed::ByTwos) => write!(out, "computed by twos, exchanged")?,
             }
         }
         writeln!(out, "{}", if self.overwrites { ", the first overwrites" } else { "" })
@@ -254,15 +255,20 @@ struct Planner<'n> {
 
 impl Planner<'_> {
     /// How a factor, whose rows or columns lie along `free`, comes to the instruction.
-    fn operand(&self, factor: Factor<'_>, free: Digit) -> Result<(Option<AccessId>, OperandPath), Obstacle> {
-        let access = match factor {
+    fn operand(
+        &self,
+        product: &nest::Product<'_>,
+        side: Operand,
+        free: Digit,
+    ) -> Result<(Option<AccessId>, OperandPath), Obstacle> {
+        let access = match product.factor(side) {
             Factor::Load(access) => access,
             Factor::Computed(expr) => {
-                if let (true, Some(access)) = (self.atom.row().descriptors, factor.element()) {
+                if let (true, Some(access)) = (self.atom.row().descriptors, product.factor(side).element()) {
                     return Err(Obstacle::Unstaged(access, self.tile_of(access)));
                 }
                 self.computed(expr)?;
-                return Ok((None, OperandPath::Computed));
+                return Ok((None, OperandPath::Computed(self.nest.computed(product, side))));
             }
         };
         let (nest, path) = (self.nest, self.path);
@@ -430,8 +436,8 @@ impl Products {
         let planner = Planner { nest, boxes, tiles, path, atom, digits: found.digits };
         let [m, n, _] = found.digits;
         let mut operands = Vec::new();
-        for (factor, free) in found.factors.into_iter().zip([m, n]) {
-            match planner.operand(factor, free) {
+        for (side, free) in [(Operand::A, m), (Operand::B, n)] {
+            match planner.operand(&found, side, free) {
                 Ok(operand) => operands.push(operand),
                 Err(why) => self.wrong.push(Unmultiplied { atom, why }),
             }

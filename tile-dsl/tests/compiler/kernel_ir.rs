@@ -102,6 +102,46 @@ fn lanes_exchange_rows() {
     assert_eq!(parse(&parse(&text).unwrap().to_string()), parse(&text));
 }
 
+/// Four lanes of two rows have two elements of each of two matrices: then each has four side by side of either row.
+#[test]
+fn lanes_join_pairs() {
+    let list = |from: usize| (from..from + 8).map(|n| format!("%{n}")).collect::<Vec<_>>().join(", ");
+    let body = |label: &dyn Fn(usize) -> String, n: usize| {
+        let given: Vec<String> = (0..8).map(|n| format!("  let %{n}: f8 = cast f8 ({})", label(n))).collect();
+        let store = format!("  let %16: f32 = cast f32 (%{})\n  store y[tid] = %16", 8 + n);
+        format!("{}\n  join {}: f8 = {}\n{store}", given.join("\n"), list(8), list(0))
+    };
+    let column = |n: usize| format!("(((tid % 4) * 2) + {})", n / 4 * 8 + n % 2);
+    let row = |n: usize| format!("(((tid % 32) / 4) + {})", n / 2 % 2 * 8);
+    let f8 = |text: String| text.replace("sm_80", "sm_89");
+    let run = |body: &str| {
+        let kernel = parse(&f8(kernel(body))).unwrap();
+        verify(&kernel).unwrap();
+        let (x, y) = (vec![0.0; 64], vec![0.0; 64]);
+        let mut launch = Launch {
+            dims: [("N".to_string(), 64)].into(),
+            scalars: [("alpha".to_string(), 0.5)].into(),
+            tensors: BTreeMap::from([("x".to_string(), x), ("y".to_string(), y)]),
+        };
+        interpret(&kernel, &mut launch).unwrap();
+        launch.tensors["y"].clone()
+    };
+    for n in 0..8 {
+        let columns: Vec<f32> = (0..64).map(|t| (t % 4 * 4 + n % 4) as f32).collect();
+        assert_eq!(run(&body(&column, n)), columns, "columns of element {n}");
+        let rows: Vec<f32> = (0..64).map(|t| (t % 32 / 4 + n / 4 * 8) as f32).collect();
+        assert_eq!(run(&body(&row, n)), rows, "rows of element {n}");
+    }
+    let text = body(&column, 0);
+    let verdict = |body: &str| verify(&parse(&f8(kernel(body))).unwrap()).unwrap_err().what;
+    assert_eq!(verdict(&text.replace(", %15: f8", ": f8")), "an exchange of 8 for 7 elements");
+    assert_eq!(verdict(&text.replace("f8", "bf16")), "matrices of bf16");
+    let divided = format!("if (tid < 3) {{ {text} }}");
+    assert_eq!(verdict(&divided), "an exchange of pairs that some lanes may not reach");
+    let text = f8(kernel(&text));
+    assert_eq!(parse(&parse(&text).unwrap().to_string()), parse(&text));
+}
+
 /// Lane 4·r + q has elements 2·q and 2·q + 1 of column r: then of row r.
 #[test]
 fn lanes_transpose_a_matrix() {

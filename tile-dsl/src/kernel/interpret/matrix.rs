@@ -141,6 +141,23 @@ impl Run<'_> {
         Ok(())
     }
 
+    pub(super) fn join_twos(&mut self, dst: &[Var], values: &[Expr], mask: &[bool]) -> Result<(), Fault> {
+        whole(mask)?;
+        let held = values.iter().map(|e| self.eval(e, mask)?.to_f32()).collect::<Result<Vec<_>, Fault>>()?;
+        for (n, var) in dst.iter().enumerate() {
+            let dtype = self.kernel.vars[var.0 as usize];
+            let (row, column) = (n / 4, n % 4);
+            // Column of 16 that lane q of four gets, and the lane that has had it.
+            let element = |t: usize| {
+                let c = 4 * (t % 4) + column;
+                held[c / 8 * 4 + 2 * row + c % 2][t / 4 * 4 + c % 8 / 2]
+            };
+            let column = (0..mask.len()).map(element).collect();
+            self.define(*var, Rc::new(Column::elements(column, dtype)), mask);
+        }
+        Ok(())
+    }
+
     /// Products are summed exactly and rounded once; hardware rounds in between.
     pub(super) fn mma(
         &mut self,

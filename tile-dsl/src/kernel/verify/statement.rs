@@ -89,8 +89,9 @@ impl Verifier<'_> {
                 })?;
                 ensure(self.kernel.target.sm >= 90, || format!("`stmatrix` on {}", self.kernel.target))
             }
-            Stmt::ExchangeMatrices { dst, values } => self.exchanged(8, dst, values),
-            Stmt::TransposeMatrix { dst, values } => self.exchanged(2, dst, values),
+            Stmt::ExchangeMatrices { dst, values } => self.exchanged([8, 2], dst, values),
+            Stmt::JoinTwos { dst, values } => self.exchanged([8, 1], dst, values),
+            Stmt::TransposeMatrix { dst, values } => self.exchanged([2, 2], dst, values),
             Stmt::Mma { atom, frag, slots, a, b } => {
                 let [m, n, k] = atom.row().shape;
                 let counts = [(slots.len(), m * n), (a.len(), m * k), (b.len(), n * k)];
@@ -137,12 +138,12 @@ impl Verifier<'_> {
         }
     }
 
-    /// Matrices of which each lane gives and gets as many elements.
-    fn exchanged(&self, count: usize, dst: &[Var], values: &[Expr]) -> Check {
+    /// Matrices of which each lane gives and gets as many elements, of so many bytes.
+    fn exchanged(&self, [count, bytes]: [usize; 2], dst: &[Var], values: &[Expr]) -> Check {
         let counts = || format!("an exchange of {} for {} elements", values.len(), dst.len());
         ensure([dst.len(), values.len()] == [count; 2], counts)?;
         let ty = self.expr(&values[0])?;
-        ensure(ty.bytes() == 2, || format!("matrices of {ty}"))
+        ensure(ty.bytes() as usize == bytes, || format!("matrices of {ty}"))
     }
 
     fn buffer(&self, shared: u32) -> Check<DType> {

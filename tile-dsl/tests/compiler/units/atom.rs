@@ -1,7 +1,65 @@
 //! Instructions of tensor cores.
 
 use std::collections::BTreeSet;
-use tile_dsl::nest::{Atom, Place, Role, Scope};
+use tile_dsl::{
+    machine::{Unit, UnitDim},
+    nest::{Atom, Part, Place, Role, Scope},
+    testing::{computed, joined_place},
+};
+
+/// The point of a dimension that element `n` of a lane of a warpgroup's thread is.
+fn point(parts: &[(Part, u32)], thread: u32, n: u32) -> u32 {
+    let step = |(part, weight): &(Part, u32)| match part.place {
+        Place::Slot => n / weight % part.steps,
+        Place::Unit(Unit::Lane, UnitDim::X) => thread % 4,
+        Place::Unit(Unit::Lane, _) => thread / 4 % 8,
+        Place::Unit(..) => thread / 32,
+    };
+    parts.iter().map(|part| step(part) * part.0.stride).sum()
+}
+
+/// PTX ISA, register fragments of A of `wgmma` for 8-bit elements: where each lies as the instruction takes it; and that lanes which
+/// have it as they have sums find all of it among the four of a row.
+#[test]
+fn four_lanes_have_what_each_of_them_multiplies() {
+    let atoms = Atom::all().filter(|atom| computed(*atom, Role::K, true).is_some());
+    let mut seen = 0;
+    for atom in atoms {
+        assert_eq!((atom.size(Role::M), atom.size(Role::K), atom.each()), (64, 32, 4), "{atom}");
+        seen += 1;
+        let element = |by_twos: bool, thread: u32, n: u32| {
+            [Role::M, Role::K].map(|role| point(&computed(atom, role, by_twos).unwrap(), thread, n))
+        };
+        for (thread, n) in (0..128).flat_map(|thread| (0..16).map(move |n| (thread, n))) {
+            let (warp, group, lane) = (thread / 32, thread % 32 / 4, thread % 4);
+            let row = 16 * warp + group + if n / 4 % 2 == 1 { 8 } else { 0 };
+            let column = lane * 4 + n % 4 + if n < 8 { 0 } else { 16 };
+            assert_eq!(element(false, thread, n), [row, column], "{atom}: {thread}, {n}");
+            // As sums lie: columns by twos in groups of eight, and rows eight apart.
+            let rows = 16 * warp + group + n / 2 % 2 * 8;
+            let twos = element(true, thread, n);
+            assert_eq!(twos, [rows, n / 4 * 8 + lane * 2 + n % 2], "{atom}: {thread}, {n}");
+            // In the same eight elements of one of the four lanes.
+            let (first, eight) = (thread / 4 * 4, n / 8 * 8);
+            let given = (first..first + 4).flat_map(|t| (eight..eight + 8).map(move |n| (t, n)));
+            let wanted = element(false, thread, n);
+            let found = given.filter(|(t, n)| element(true, *t, *n) == wanted).count();
+            assert_eq!(found, 1, "{atom}: {thread}, {n}");
+        }
+        let sums: Vec<(Part, u32)> = atom.parts(Role::N).iter().map(|part| (*part, 0)).collect();
+        let twos = computed(atom, Role::K, true).unwrap();
+        let lanes = |parts: &[(Part, u32)]| {
+            let parts = parts.iter().map(|(part, _)| *part).filter(|p| p.place != Place::Slot);
+            parts.map(|p| (p.stride, p.steps, p.place)).collect::<Vec<_>>()
+        };
+        assert_eq!(lanes(&twos), lanes(&sums), "{atom}");
+    }
+    assert_eq!(seen, 32);
+    let places: BTreeSet<usize> = (0..8).map(joined_place).collect();
+    assert_eq!(places, (0..8).collect());
+    assert!((0..8).all(|n| joined_place(joined_place(n)) == n));
+}
+
 /// Programs that were encoded, in bundles say, are read: numbers of rows and of columns stay what they are.
 #[test]
 fn encodings_of_instructions_stay() {
