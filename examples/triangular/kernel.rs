@@ -38,7 +38,13 @@ schedule! {
 schedule! {
     /// The directives of matmul's first schedule on tensor cores.
     pub mma for triangular<f16 | bf16> = product::mma {}
+    /// A producer copies, and takes the tiles: lower rows take longer, so they come first, and whoever is done takes the next one.
+    pub mma_counted on sm_90a for triangular<f16 | bf16> = product::mma_best {
+        drop(fragment(a, b), pipeline(k.atom));
+        persistent(1, counter);
+        order(reversed);
+    }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, shared, mma];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, shared, mma, mma_counted];

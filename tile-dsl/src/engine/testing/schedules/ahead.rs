@@ -79,8 +79,8 @@ impl Generator<'_> {
             self.schedule.target = target;
             return false;
         };
-        let serpentine = self.chance(25);
-        self.propose(directive::Persistent { ctas: 1, serpentine });
+        let (serpentine, counter) = self.rounds();
+        self.propose(directive::Persistent { ctas: 1, serpentine, counter });
         let unit = self.nests[0].producer.unwrap_or(match self.chance(20) {
             true => Unit::Warpgroup,
             false => Unit::Warp,
