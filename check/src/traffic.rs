@@ -325,10 +325,6 @@ impl<'a> Walk<'a, '_> {
                 let tile = self.eval(tile)?;
                 self.define(*dst, tile);
             }
-            Stmt::Vote { dst, value, .. } => {
-                let passed = self.passes(value)?;
-                self.define(*dst, Value::Bool(if passed { u32::MAX } else { 0 }));
-            }
             Stmt::Load { dst, mem, offset, guard } => {
                 if let (Mem::Shared(buffer), [told]) = (mem, &dst[..])
                     && counts(self.kernel, *buffer)
@@ -558,14 +554,6 @@ impl<'a> Walk<'a, '_> {
         self.arrived += 1;
         self.define(dst, Value::Bool(if last { u32::MAX } else { 0 }));
         Ok(())
-    }
-
-    /// What a vote comes to: what elements decide holds, as it does for ordinary numbers.
-    fn passes(&self, condition: &Expr) -> Told<bool> {
-        Ok(match condition {
-            Expr::Bin(BinOp::And, a, b) => self.passes(a)? && self.passes(b)?,
-            other => !matches!(self.eval(other)?, Value::Bool(0)),
-        })
     }
 
     fn eval(&self, e: &Expr) -> Told<Value> {

@@ -141,7 +141,7 @@ fn walk(stmt: &Stmt, between: &mut Vec<BTreeSet<(u32, Kind)>>) {
         }
     };
     match stmt {
-        Stmt::Barrier | Stmt::GroupBarrier(_) | Stmt::Vote { .. } => between.push(BTreeSet::new()),
+        Stmt::Barrier | Stmt::GroupBarrier(_) => between.push(BTreeSet::new()),
         // A barrier before the counter and one behind it.
         Stmt::Arrive { .. } => between.extend([BTreeSet::new(), BTreeSet::new()]),
         Stmt::Load { mem: Mem::Shared(n), .. } | Stmt::LoadMatrices { shared: n, .. } => add(*n, Kind::Load),

@@ -85,7 +85,6 @@ impl<'c> Codegen<'c, '_> {
             Stmt::WaitGroup(pending) => self.wait_group(*pending),
             Stmt::Live(_) => Ok(()),
             Stmt::GroupBarrier(group) => self.barrier(Some(*group)),
-            Stmt::Vote { dst, value, group } => self.vote(*dst, value, *group),
             Stmt::WarpBarrier => {
                 let all = self.context.i32_type().const_int(u32::MAX.into(), false);
                 self.call_void("llvm.nvvm.bar.warp.sync", &[], &[all.into()])?;
@@ -142,20 +141,6 @@ impl<'c> Codegen<'c, '_> {
             }
         }
         .map(drop)
-    }
-
-    /// Whether a condition holds in all threads of a group, or of the CTA.
-    fn vote(&mut self, dst: Var, value: &Expr, group: Option<Group>) -> Result<()> {
-        let value = self.expr(value)?.bool()?;
-        let int = |n: u32| self.context.i32_type().const_int(n.into(), false).into();
-        let name = "llvm.nvvm.barrier.cta.red.and.aligned";
-        let all = match group {
-            None => self.call(&format!("{name}.all"), &[], &[int(0), value.into()])?,
-            Some(Group { id, threads }) => {
-                self.call(&format!("{name}.count"), &[], &[int(id), int(threads), value.into()])?
-            }
-        };
-        self.assign(dst, self.value(all, DType::Bool))
     }
 
     /// Tests once before the loop and then after each step, so that the loop has no jump in its middle.

@@ -260,7 +260,6 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
         Stmt::GroupBarrier(Group { id, threads }) => {
             plain("barrier", format!("barrier {id} of {threads} threads"), &[])
         }
-        Stmt::Vote { .. } => plain("barrier", "whether a condition holds in all threads", &[]),
         Stmt::ClusterBarrier => plain("barrier", "barrier of the cluster", &[]),
         Stmt::ClusterArrive => plain("arrive", "arrive at the barrier of the cluster", &[]),
         Stmt::ClusterWait => plain("wait", "wait for all threads of the cluster", &[]),

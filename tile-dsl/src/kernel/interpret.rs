@@ -322,17 +322,8 @@ impl Run<'_> {
                     }
                 }
             }
-            Stmt::Arrive { group: Some(_), .. } | Stmt::Vote { group: Some(_), .. } => {
+            Stmt::Arrive { group: Some(_), .. } => {
                 return Err((0, ASYNCHRONOUS.into()));
-            }
-            Stmt::Vote { dst, value, group: None } => {
-                if let Some(thread) = mask.iter().position(|m| !m) {
-                    return Err((thread, "does not vote with its CTA".into()));
-                }
-                self.epoch += 1;
-                self.counts.barriers += 1;
-                let all = self.eval(value, mask)?.bools()?.iter().all(|holds| *holds);
-                self.define(*dst, Rc::new(Column::Bool(vec![all; mask.len()])), mask);
             }
             Stmt::Arrive { dst, counters, offset, parts, guard, group: None } => {
                 if let Some(thread) = mask.iter().position(|m| !m) {

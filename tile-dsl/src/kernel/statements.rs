@@ -80,7 +80,7 @@ statements! {
     ];
 
     /// A loop that goes on while its condition holds, which its steps change by register slots.
-    "while (h.cursor[0] < %0) { }"
+    "while (acc[0] < f32(0.0)) { }"
     While {
         /// A `bool`, evaluated before each step.
         cond: Expr,
@@ -136,20 +136,6 @@ statements! {
     GroupBarrier(group: Group): [
         meets(Program, "a barrier that some threads may not reach") apart()
         group(group)
-    ];
-
-    /// `barrier.red.and`: whether a condition holds in all threads of the CTA, or of a role; they meet.
-    "vote %0: bool = all %1 by barrier 1 of 128"
-    Vote {
-        /// A `bool`, the same in all of them.
-        dst: Var,
-        /// The condition.
-        value: Expr,
-        /// Those that come; `None` if all threads of the CTA do.
-        group: Option<Group>,
-    }: [
-        meets(Program, "a vote that some threads may not reach")
-        "vote" common(dst, DType::Bool) "= all" truth(value, "condition") grouped("by", group)
     ];
 
     /// `barrier.cluster.arrive`, `barrier.cluster.wait`: all threads of the cluster.

@@ -279,7 +279,7 @@ fn among(stmts: &mut [kernel::Stmt], threads: kernel::Group) {
     for stmt in stmts {
         match stmt {
             kernel::Stmt::Barrier => *stmt = kernel::Stmt::GroupBarrier(threads),
-            kernel::Stmt::Arrive { group, .. } | kernel::Stmt::Vote { group, .. } => *group = Some(threads),
+            kernel::Stmt::Arrive { group, .. } => *group = Some(threads),
             other => other.blocks_mut().into_iter().for_each(|block| among(block, threads)),
         }
     }

@@ -38,8 +38,8 @@ fn passes_show_what_they_add() {
     let schedule = support::schedule("tile(i = 9, j = 9, k = 5); bind(j -> thread.x); stage(b at k: shared)");
     let program = &programs(support::MATMUL, &schedule)[1];
     let text = passes(program, Variant::General).unwrap();
-    let halves = text.split("== kernel, halves").nth(1).unwrap().split("\n\n").next().unwrap();
-    let added: Vec<&str> = halves.lines().filter(|l| l.starts_with("+ ")).map(|l| l[2..].trim()).collect();
+    let zeros = text.split("== kernel, zeros").nth(1).unwrap().split("\n\n").next().unwrap();
+    let added: Vec<&str> = zeros.lines().filter(|l| l.starts_with("+ ")).map(|l| l[2..].trim()).collect();
     assert!(added[0].starts_with("for %"), "{text}");
     assert!(added.ends_with(&["}", "barrier"]), "{text}");
 }

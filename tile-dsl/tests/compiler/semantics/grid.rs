@@ -18,7 +18,7 @@ kernel batched(a: &[f32; B, M, K], w: &[f32; K, N], c: &mut [f32; B, M, N]) {
     store(c, [b, i, j], acc);
 }";
     let mut schedules = Vec::new();
-    for order in ["grouped(2)", "serpentine(3)", "hilbert"] {
+    for order in ["grouped(2)", "serpentine(3)", "backwards(3)", "hilbert"] {
         for axes in ["b, j", "j, b", "b, i", "i, b", "i, j", "j, i"] {
             schedules.push(format!(
                 "tile(i = 2, j = 4, k = 4); bind(i -> thread.y, j -> thread.x); order({order} over {axes})"

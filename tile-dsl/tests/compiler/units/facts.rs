@@ -81,6 +81,7 @@ fn nest() -> Nest {
         segment: Some(Segment { digit: plain, points: 50 }),
         persistent: Some(1),
         serpentine_rounds: true,
+        counted: true,
         pingpong: Some(3),
         cluster: Some(plain),
         order: Order::Serpentine(8),
@@ -124,7 +125,7 @@ fn each_fact_is_a_line_of_its_own_and_nothing_is_said_by_default() {
     let bare = testing::without_facts(&nest);
     assert_eq!(testing::facts(&bare), "");
     let (text, lines) = (testing::facts(&nest), testing::facts(&nest).lines().count());
-    assert_eq!(lines, 31, "{text}");
+    assert_eq!(lines, 32, "{text}");
     // Without a line the fact is what holds where nothing is said.
     for left_out in text.lines() {
         let rest: String = text.lines().filter(|l| *l != left_out).flat_map(|l| [l, "\n"]).collect();
