@@ -13,7 +13,7 @@
 //! | blocks of experts of 16, 64 or 128 rows: by the slots of an expert | larger blocks read less of the weights, and leave more rows empty |
 //! | experts of 256 slots and more: rows are copied into their blocks first | tensor maps have boxes of neighbours, and are faster than single rows |
 //! | a cache in pages: a part a multiprocessor | more parts have more to join |
-//! | more than 8 parts of a sequence: eight warps join those of a query | one warp would wait for one part after the other |
+//! | more than 8 parts of a sequence: sixteen warps join those of a query | one warp would wait for one part after the other |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
 //!
 //! Each schedule takes any size, but for those with `fits`, which are chosen within their bounds alone.
@@ -279,7 +279,7 @@ pub fn paged_parts(sequences: usize, heads: usize, tokens: usize) -> usize {
     (tokens / PART).min(2 * MULTIPROCESSORS / ctas).max(1)
 }
 
-/// Parts of a sequence that a warp goes through one after the other sooner than eight warps bring theirs together.
+/// Parts of a sequence that a warp goes through one after the other sooner than sixteen warps bring theirs together.
 const FEW: usize = 8;
 
 /// For [`crate::paged_attention`], of heads of so many elements in so many parts: the parts, and what joins them.

@@ -115,7 +115,7 @@ schedule! {
         unroll(d.atom in s);
         pipeline(n, 5);
     }
-    /// Eight warps share the parts of a query, and a lane has four elements of its head.
+    /// Sixteen warps share the parts of a query, and a lane has four elements of its head.
     pub spread for combine<f32 | f16 | bf16> {
         recompute(m);
         fuse(m at c);
@@ -123,7 +123,7 @@ schedule! {
         fuse(w at c);
         tile(e = 128);
         split(e -> el, ev: 4);
-        split(c -> cr, cw: 8);
+        split(c -> cr, cw: 16);
         reduce(w.max, total, all: warp);
         bind(cw -> warp.x, el -> lane.x);
         vectorize(ev);
@@ -161,10 +161,6 @@ schedule! {
     pub together_early on sm_90 = together { launch(dependent); }
     /// Begins while the launch before it ends.
     pub spread_early on sm_90 = spread { launch(dependent); }
-    /// x
-    pub spread16 on sm_90 = spread_early { split(c -> cr, cw: 16); }
-    /// x
-    pub spread32 on sm_90 = spread_early { split(c -> cr, cw: 32); }
 }
 
 /// Those of the parts.
@@ -172,7 +168,7 @@ pub const PARTS: &[&dyn AnySchedule] = schedules![naive, lanes, mma, mma_one, ma
 
 /// Those that join the parts.
 pub const JOINS: &[&dyn AnySchedule] =
-    schedules![together, spread, together_early, spread_early, spread16, spread32];
+    schedules![together, spread, together_early, spread_early];
 
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![

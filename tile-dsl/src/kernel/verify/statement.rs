@@ -59,7 +59,9 @@ impl Verifier<'_> {
             }
             Stmt::Problem { tile, .. } => {
                 ensure(self.kernel.grouped, || "a problem of several, of which there is one".into())?;
-                ensure(!self.differs(tile), || "threads at the tiles of different problems".into())?;
+                ensure(self.alone || !self.differs(tile), || {
+                    "threads at the tiles of different problems".into()
+                })?;
                 self.chosen = true;
                 Ok(())
             }
@@ -383,7 +385,10 @@ impl<'a> Visitor<'a> for Inside<'_, '_, '_> {
     }
     fn alone(&mut self, block: &'a Vec<Stmt>) -> Check {
         self.blocks = true;
-        self.verifier.block(block, true)
+        let around = std::mem::replace(&mut self.verifier.alone, true);
+        let inside = self.verifier.block(block, true);
+        self.verifier.alone = around;
+        inside
     }
     fn roles(&mut self, roles: &'a Vec<Role>) -> Check {
         self.verifier.roles(roles)
