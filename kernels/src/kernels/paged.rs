@@ -167,8 +167,7 @@ schedule! {
 pub const PARTS: &[&dyn AnySchedule] = schedules![naive, lanes, mma, mma_one, mapped, mma_one_early];
 
 /// Those that join the parts.
-pub const JOINS: &[&dyn AnySchedule] =
-    schedules![together, spread, together_early, spread_early];
+pub const JOINS: &[&dyn AnySchedule] = schedules![together, spread, together_early, spread_early];
 
 /// All schedules.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
