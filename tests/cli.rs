@@ -174,7 +174,7 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         "kernel, products",
         "kernel, mbarriers",
         "kernel, reuse",
-        "kernel, halves",
+        "kernel, zeros",
         "kernel, depend",
         "kernel, maps",
         "kernel, verify",
@@ -186,7 +186,7 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
     let added: Vec<&str> = reuse.lines().filter_map(|l| l.strip_prefix("+ ")).map(str::trim).collect();
     assert_eq!(added, ["live a, b", "barrier", "live acc"]);
     assert!(
-        text.contains("== kernel, halves: zeros where a part of a word may never be written\nunchanged"),
+        text.contains("== kernel, zeros: zeros where a part of a word may never be written, and where tiles are counted\nunchanged"),
         "{text}"
     );
 }

@@ -82,6 +82,7 @@ fn counted(report: &LaunchReport) -> (Counts, usize) {
                 i if i.starts_with("cp.async") => "copy",
                 i if i.starts_with("st") => "store",
                 i if i.starts_with("ld") => "load",
+                i if i.starts_with("red") => "atomic",
                 other => panic!("{other} in shared memory"),
             };
             let counted = [c.requests, c.wavefronts, c.bytes, c.wavefronts - c.bank_conflicts];

@@ -359,7 +359,7 @@ statements! {
     }: [apart() "take" own(dst, DType::I32) "=" global(counters, offset, Counter) "of" value(most, "numbers to take")];
 
     /// Loads a number that all threads find alike.
-    "alike %0: i32 = s[%1]"
+    "alike %0: i32 = shared s[%1]"
     Alike {
         /// An `i32`.
         dst: Var,

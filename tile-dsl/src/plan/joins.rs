@@ -47,6 +47,11 @@ impl Joins {
     /// Those of a nest whose places are planned.
     pub fn of(nest: &Nest, places: &Places) -> Joins {
         let mut joins = Joins::default();
+        // What a product a step before reads is still on its way to it where a value is computed a step ahead, and a register that follows
+        // may be the same one: lanes exchange behind the wait then, for each product.
+        if !nest.ahead.is_empty() {
+            return joins;
+        }
         leaves(&nest.body, &mut |path, leaf| {
             let Some(product) = nest.product(path, leaf) else { return };
             let Factor::Computed(Expr::Get(value)) = product.factor(Operand::A) else { return };

@@ -237,7 +237,7 @@ impl<'a> Generator<'a> {
     /// How persistent CTAs take their tiles: in rounds of which every second one is backwards, or by a counter.
     pub(crate) fn rounds(&mut self) -> (bool, bool) {
         let serpentine = self.chance(25);
-        (serpentine, !serpentine && self.chance(20))
+        (serpentine, !serpentine && self.chance(12))
     }
 
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
