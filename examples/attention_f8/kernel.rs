@@ -53,7 +53,7 @@ schedule! {
 schedule! {
     /// Hopper: both products by asynchronous MMA. Two warpgroups have 64 queries each. The lanes that have the weights are not those that
     /// multiply them: of four keys beside each other an operand of eight bits has all in one lane, and the sums of the first product two.
-    /// So four lanes exchange them; `w` has a name, and they do as soon as it is computed.
+    /// So four lanes exchange them.
     pub wgmma on sm_90a for attention_f8<f16 | bf16> {
         fits(D <= 128);
         tile(i = 128, j = 128);
@@ -78,22 +78,22 @@ schedule! {
         registers(24, 240);
     }
     /// The first product is that of the next tile of keys: it is on its way with the second one, which goes on while the weights of
-    /// the next tile are computed.
+    /// the next tile are computed. Lanes exchange these behind the wait for it, which takes longer than what is gained.
     pub wgmma_skewed = wgmma_producer { skew(s); }
     /// 160 keys at once, as wide as registers permit; their rows begin in four different banks.
-    pub wgmma_160 = wgmma_skewed {
+    pub wgmma_160 = wgmma_producer {
         tile(j = 160);
         tensor_core(s: wgmma(64, 160));
         swizzle(v: 32);
     }
     /// 96 keys at once.
-    pub wgmma_96 = wgmma_skewed {
+    pub wgmma_96 = wgmma_producer {
         tile(j = 96);
         tensor_core(s: wgmma(64, 96));
         swizzle(v: 32);
     }
     /// Heads of up to 64.
-    pub wgmma_narrow = wgmma_skewed {
+    pub wgmma_narrow = wgmma_producer {
         fits(D <= 64);
         tensor_core(acc: wgmma(64, 64));
         swizzle(q: 64, k: 64);

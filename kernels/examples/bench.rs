@@ -1,4 +1,4 @@
-//! Times of all functions: `cargo run --release -p tilewright-kernels --example bench`.
+//! Times of all functions: `cargo run --release -p tilewright-kernels --example bench`, or of some: `.. --example bench -- attention pages`.
 //!
 //! A line a function: milliseconds, the median of several launches back to back, and what they are in bytes or operations a second.
 //! Bytes are those of the tensors, each once.
@@ -307,6 +307,11 @@ fn products<T: Float>(bench: &mut Bench) -> Result<(), Error> {
             kernels::linear(on, &x, &w, Some(&b), &mut y)
         })?;
     }
+    Ok(())
+}
+
+/// Attention: of a prompt, of a token of many sequences, and of one.
+fn attention<T: Float>(bench: &mut Bench) -> Result<(), Error> {
     // Batch, heads of queries and of keys, queries, keys, elements of a head.
     let prompt = bench.size([4, 32, 8, 4096, 4096, 128], [1, 2, 1, 9, 9, 16]);
     let token = bench.size([32, 32, 8, 1, 4096, 128], [1, 2, 1, 1, 600, 16]);
@@ -340,26 +345,38 @@ fn integers(bench: &mut Bench) -> Result<(), Error> {
     Ok(())
 }
 
-fn all<T: Float>(bench: &mut Bench) -> Result<(), Error> {
-    tokens::<T>(bench)?;
-    experts::<T>(bench)?;
-    pages::<T>(bench)?;
-    rows::<T>(bench)?;
-    matrices::<T>(bench)?;
-    elements::<T>(bench)?;
-    heads::<T>(bench)?;
-    fused::<T>(bench)?;
-    products::<T>(bench)
-}
+/// What is timed together: its name, and how in f32 and in bf16.
+type Group = (&'static str, [fn(&mut Bench) -> Result<(), Error>; 2]);
+
+const GROUPS: [Group; 11] = [
+    ("tokens", [tokens::<f32>, tokens::<bf16>]),
+    ("experts", [experts::<f32>, experts::<bf16>]),
+    ("pages", [pages::<f32>, pages::<bf16>]),
+    ("rows", [rows::<f32>, rows::<bf16>]),
+    ("matrices", [matrices::<f32>, matrices::<bf16>]),
+    ("elements", [elements::<f32>, elements::<bf16>]),
+    ("heads", [heads::<f32>, heads::<bf16>]),
+    ("fused", [fused::<f32>, fused::<bf16>]),
+    ("products", [products::<f32>, products::<bf16>]),
+    ("attention", [attention::<f32>, attention::<bf16>]),
+    ("integers", [|_| Ok(()), integers]),
+];
 
 fn main() -> Result<(), Error> {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(unknown) = named.iter().find(|name| GROUPS.iter().all(|(known, _)| known != name)) {
+        let known: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
+        eprintln!("there are no functions `{unknown}`: there are {}", known.join(", "));
+        std::process::exit(2);
+    }
     let device = Device::auto()?;
     let header = ["function", "type", "size", "ms", "GB/s", "TFLOP/s"].map(String::from);
     let stream = Stream::default_of(&device);
     let mut bench = Bench { device, stream, lines: vec![header.to_vec()] };
-    all::<f32>(&mut bench)?;
-    all::<bf16>(&mut bench)?;
-    integers(&mut bench)?;
+    for dtype in 0..2 {
+        let some = GROUPS.iter().filter(|(name, _)| named.is_empty() || named.iter().any(|n| n == name));
+        some.into_iter().try_for_each(|(_, time)| time[dtype](&mut bench))?;
+    }
     println!("{}", bench.device.name());
     print!("{}", aligned(&bench.lines, 3));
     Ok(())
