@@ -343,8 +343,12 @@ impl<'a> Walk<'a, '_> {
                 let at = self.eval(offset)?.alike().unwrap_or(-1);
                 let count = self.words.get(&(*shared, at)).copied().unwrap_or(0);
                 self.define(*dst, Value::same(count));
+                self.access(stmt, (Mem::Shared(*shared), Form::Load), offset, 1, None, lanes)?;
             }
             Stmt::Take { dst, .. } | Stmt::Alike { dst, .. } => {
+                if let Stmt::Alike { shared, offset, .. } = stmt {
+                    self.access(stmt, (Mem::Shared(*shared), Form::Load), offset, 1, None, lanes)?;
+                }
                 let tile = self.cta as i64 + self.taken * self.launch.ctas as i64;
                 self.taken += 1;
                 self.define(*dst, Value::same(tile));
@@ -574,6 +578,10 @@ impl<'a> Walk<'a, '_> {
             }
             Expr::Float(..) | Expr::Scalar(_) | Expr::Fma(..) => Value::Unknown,
             Expr::Un(op, a) => value::un(*op, &self.eval(a)?),
+            Expr::Bin(BinOp::And, a, b) => match (self.eval(a)?, self.eval(b)?) {
+                (Value::Bool(0), _) | (_, Value::Bool(0)) => Value::Bool(0),
+                (a, b) => value::bin(BinOp::And, &a, &b),
+            },
             Expr::Bin(op, a, b) => value::bin(*op, &self.eval(a)?, &self.eval(b)?),
             Expr::Wrapping(op, a, b) => value::wrapping(*op, &self.eval(a)?, &self.eval(b)?),
             Expr::Xor(a, b) => value::xor(&self.eval(a)?, &self.eval(b)?),
