@@ -73,7 +73,7 @@ impl Generator<'_> {
             self.schedule.target = Target::CLUSTERS;
         }
         // The innermost loop over the tiles of a CTA has all its copies; an outer one those that do not vary with it.
-        let program: Vec<String> = self.program_axes().iter().rev().map(|axis| over_tiles(axis)).collect();
+        let program: Vec<String> = self.program_axes().iter().rev().map(over_tiles).collect();
         let at = program.iter().find(|at| self.copied_ahead(at)).cloned();
         let Some(digit) = at else {
             self.schedule.target = target;
