@@ -535,7 +535,7 @@ impl<'p> Finder<'p> {
 
     /// What says which tiles are computed again.
     fn again(&mut self) {
-        if self.plan.maxima.are_told() && !self.plan.nest.counted {
+        if self.plan.maxima.are_told() {
             self.mbarriers((Content::Verdict, 0), 1, SpanId::NONE);
         }
         if !self.plan.maxima.all.is_empty() {
