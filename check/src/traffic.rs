@@ -9,12 +9,16 @@
 //!
 //! Boxes of tensor maps and operands of asynchronous MMA are no requests of lanes: [`LeftOut`] has them, with the reason.
 
+mod again;
 mod cost;
 mod joined;
+mod statements;
 mod value;
 
+use again::Again;
 use cost::{Request, WARP};
 use joined::{Together, computes};
+use statements::{first_line, is_index, is_request};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -155,6 +159,7 @@ pub fn traffic(kernel: &Kernel, launch: &Launch<'_>) -> Result<Traffic, TrafficE
     let mut counters = BTreeMap::new();
     for cta in launch.looked_at.clone() {
         let mut arrivals = Vec::new();
+        let mut again = Again::of(kernel);
         for warp in 0..kernel.threads.div_ceil(WARP as u32) {
             let left = kernel.threads - warp * WARP as u32;
             let live = if left >= WARP as u32 { u32::MAX } else { (1 << left) - 1 };
@@ -171,7 +176,7 @@ pub fn traffic(kernel: &Kernel, launch: &Launch<'_>) -> Result<Traffic, TrafficE
                 counters: &mut counters,
                 arrivals: &mut arrivals,
                 arrived: 0,
-                words: BTreeMap::new(),
+                again: &mut again,
                 taken: 0,
                 together: Vec::new(),
             };
@@ -212,28 +217,12 @@ struct Walk<'a, 'f> {
     arrivals: &'f mut Vec<bool>,
     /// How often this warp has arrived.
     arrived: usize,
-    /// Words that this warp has counted up: buffer and place.
-    words: BTreeMap<(u32, i64), i64>,
+    /// Which tiles this CTA computes again.
+    again: &'f mut Again,
     /// Tiles that this warp has taken, or heard of.
     taken: i64,
     /// Loads of shared memory since the last statement that is no plain computation.
     together: Vec<Together<'a>>,
-}
-
-/// Whether the words of a shared buffer are counted up alone, and so are known: they say which tiles are computed again.
-fn counts(kernel: &Kernel, buffer: u32) -> bool {
-    let (mut some, mut other) = (false, false);
-    for stmt in &kernel.body {
-        stmt.each(&mut |stmt| {
-            if let Stmt::Combine { mem: Mem::Shared(to), values, .. } = stmt
-                && *to == buffer
-            {
-                let one = matches!(&values[..], [Expr::Int(1, _)]);
-                (some, other) = (some | one, other | !one);
-            }
-        });
-    }
-    some && !other
 }
 
 type Told<T> = Result<T, TrafficError>;
@@ -290,15 +279,9 @@ impl<'a> Walk<'a, '_> {
                 }
             }
             Stmt::If { cond, then, otherwise } => {
-                let marks = |s: &Stmt| {
-                    let mut own = true;
-                    s.each(&mut |s| match s {
-                        Stmt::Combine { mem: Mem::Shared(b), .. } => own &= counts(self.kernel, *b),
-                        other => own &= !is_request(other),
-                    });
-                    own
+                let touches = || {
+                    then.iter().chain(otherwise).any(|s| s.any(&|s| is_request(s) && !self.again.is_mark(s)))
                 };
-                let touches = || then.iter().chain(otherwise).any(|s| !marks(s));
                 let cond = match self.eval(cond)? {
                     // Elements decide what is computed in there, and no more; sums are taken to be as they should.
                     Value::Unknown if !touches() => return Ok(()),
@@ -327,38 +310,31 @@ impl<'a> Walk<'a, '_> {
             }
             Stmt::Load { dst, mem, offset, guard } => {
                 if let (Mem::Shared(buffer), [told]) = (mem, &dst[..])
-                    && counts(self.kernel, *buffer)
-                    && let Some(at) = self.eval(offset)?.alike()
+                    && self.again.has(*buffer)
                 {
-                    let count = self.words.get(&(*buffer, at)).copied().unwrap_or(0);
-                    self.define(*told, Value::same(count));
+                    let marks = self.again.marks(*buffer, &self.eval(offset)?);
+                    self.define(*told, marks);
                 }
                 self.access(stmt, (*mem, Form::Load), offset, dst.len(), guard.as_ref(), lanes)?;
             }
             Stmt::Store { mem, offset, values, guard } => {
                 self.access(stmt, (*mem, Form::Store), offset, values.len(), guard.as_ref(), lanes)?;
             }
-            // Tiles are taken as if all took the same time.
-            Stmt::Alike { dst, shared, offset } if counts(self.kernel, *shared) => {
-                let at = self.eval(offset)?.alike().unwrap_or(-1);
-                let count = self.words.get(&(*shared, at)).copied().unwrap_or(0);
-                self.define(*dst, Value::same(count));
+            Stmt::Alike { dst, shared, offset } => {
+                let value = match self.again.has(*shared) {
+                    true => self.again.marks(*shared, &self.eval(offset)?),
+                    false => self.next_tile(),
+                };
+                self.define(*dst, value);
                 self.access(stmt, (Mem::Shared(*shared), Form::Load), offset, 1, None, lanes)?;
             }
-            Stmt::Take { dst, .. } | Stmt::Alike { dst, .. } => {
-                if let Stmt::Alike { shared, offset, .. } = stmt {
-                    self.access(stmt, (Mem::Shared(*shared), Form::Load), offset, 1, None, lanes)?;
-                }
-                let tile = self.cta as i64 + self.taken * self.launch.ctas as i64;
-                self.taken += 1;
-                self.define(*dst, Value::same(tile));
+            Stmt::Take { dst, .. } => {
+                let tile = self.next_tile();
+                self.define(*dst, tile);
             }
             Stmt::Combine { mem, offset, values, guard, .. } => {
-                if let Mem::Shared(buffer) = mem
-                    && counts(self.kernel, *buffer)
-                    && let Some(at) = self.eval(offset)?.alike()
-                {
-                    *self.words.entry((*buffer, at)).or_default() += 1;
+                if let Mem::Shared(buffer) = mem {
+                    self.again.mark(*buffer, &self.eval(offset)?);
                 }
                 self.access(stmt, (*mem, Form::Atomic), offset, values.len(), guard.as_ref(), lanes)?;
             }
@@ -420,6 +396,13 @@ impl<'a> Walk<'a, '_> {
 
     fn define(&mut self, var: Var, value: Value) {
         self.vars[var.0 as usize] = value;
+    }
+
+    /// The next tile of a counter, as if all took the same time.
+    fn next_tile(&mut self) -> Value {
+        let tile = self.cta as i64 + self.taken * self.launch.ctas as i64;
+        self.taken += 1;
+        Value::same(tile)
     }
 
     fn leave_out(&mut self, buffer: &str, reason: &'static str) {
@@ -591,29 +574,4 @@ impl<'a> Walk<'a, '_> {
             Expr::Cast(..) => Value::Unknown,
         })
     }
-}
-
-/// Whether addresses and conditions are of this type; others are elements.
-fn is_index(ty: DType) -> bool {
-    matches!(ty, DType::I32 | DType::I64 | DType::Bool)
-}
-
-/// Whether a statement asks something of memory, or decides on what others ask.
-fn is_request(stmt: &Stmt) -> bool {
-    matches!(
-        stmt,
-        Stmt::Load { .. }
-            | Stmt::Store { .. }
-            | Stmt::Combine { .. }
-            | Stmt::StorePeer { .. }
-            | Stmt::CopyAsync { .. }
-            | Stmt::LoadMatrices { .. }
-            | Stmt::StoreMatrices { .. }
-            | Stmt::Arrive { .. }
-            | Stmt::Async(Async::Copy { .. } | Async::Store { .. } | Async::Multiply { .. })
-    )
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim().to_string()
 }

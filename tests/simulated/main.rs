@@ -7,6 +7,7 @@ mod bools;
 mod bounds;
 mod cluster_split;
 mod columns;
+mod counted;
 mod dependent;
 mod f8;
 mod freeze;

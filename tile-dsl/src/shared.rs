@@ -22,7 +22,10 @@
 //! What a buffer holds, and how much of it, the plan says: boxes, channels, places, sums and stores. The engine's check explains the
 //! bytes, the lowering takes the places: both read this.
 
+mod content;
 mod life;
+
+pub(crate) use content::Content;
 
 use crate::{
     dtype::DType,
@@ -40,61 +43,6 @@ pub(crate) const NUMBERS: u32 = 2;
 
 /// Words that say which tiles are computed again: one for all, and a prime number of others.
 pub(crate) const AGAIN_WORDS: u32 = 1 + 61;
-
-/// What a buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Content {
-    /// What a stage copied.
-    Copy(CopyId),
-    /// The elements of a value.
-    Value(ValueId),
-    /// Partial results of a value, to be combined.
-    Partial(ValueId),
-    /// What the other CTAs of a cluster have of a value, as far as this one adds it up.
-    Parts(ValueId),
-    /// The mbarriers of the channel whose first copy it is.
-    Full(CopyId),
-    /// Those by which its stages are given back.
-    Empty(CopyId),
-    /// What a group of the threads that compute stores of a tensor.
-    Output(crate::tile::TensorId, u32),
-    /// The mbarriers by which groups pass the turn on.
-    Turn,
-    /// The numbers of tiles that a producer has taken of a counter.
-    Numbers,
-    /// The mbarriers that say that one is there.
-    Numbered,
-    /// Those by which its place is given back.
-    Heard,
-    /// The mbarrier at which a producer learns that it is known which tiles are computed again.
-    Verdict,
-    /// Which they are: a word for all, and one for each.
-    Again,
-}
-
-impl Content {
-    /// In words.
-    pub fn text(self, nest: &Nest) -> String {
-        let value = |value: ValueId| &nest.value(value).name;
-        match self {
-            Content::Copy(copy) => format!("the copy of `{}`", nest.copy_name(copy)),
-            Content::Value(v) => format!("`{}`", value(v)),
-            Content::Partial(v) => format!("the parts of `{}` that threads hold", value(v)),
-            Content::Parts(v) => format!("the parts of `{}` that other CTAs hold", value(v)),
-            Content::Full(copy) => format!("mbarriers of full stages of `{}`", nest.copy_name(copy)),
-            Content::Empty(copy) => format!("mbarriers of free stages of `{}`", nest.copy_name(copy)),
-            Content::Output(tensor, group) => {
-                format!("the tile of `{}` that group {group} stores", nest.tensor(tensor).name)
-            }
-            Content::Turn => "the turns of groups".into(),
-            Content::Numbers => "the numbers of the next tiles".into(),
-            Content::Numbered => "mbarriers of the numbers of the next tiles".into(),
-            Content::Heard => "mbarriers of free places for numbers of tiles".into(),
-            Content::Verdict => "the mbarrier of what is computed again".into(),
-            Content::Again => "which tiles are computed again".into(),
-        }
-    }
-}
 
 /// How the elements of a buffer come about.
 #[derive(Clone, Debug)]
@@ -525,8 +473,8 @@ impl<'p> Finder<'p> {
     /// The numbers of tiles that are taken of a counter.
     fn numbers(&mut self) {
         if self.plan.nest.counted {
-            self.mbarriers((Content::Numbered, 0), NUMBERS, SpanId::NONE);
-            self.mbarriers((Content::Heard, 0), NUMBERS, SpanId::NONE);
+            self.mbarriers((Content::NumberFull, 0), NUMBERS, SpanId::NONE);
+            self.mbarriers((Content::NumberEmpty, 0), NUMBERS, SpanId::NONE);
             let (words, size) = (NUMBERS.into(), Size::Value(vec![NUMBERS.into()]));
             let numbers = self.buffer((Content::Numbers, 0), DType::I32, words, size, SpanId::NONE);
             self.buffers[numbers].alone = true;
@@ -590,8 +538,8 @@ impl<'p> Finder<'p> {
             Content::Output(tensor, _) => format!("{}.tile", nest.tensor(tensor).name),
             Content::Turn => "turn".into(),
             Content::Numbers => "number".into(),
-            Content::Numbered => "number.full".into(),
-            Content::Heard => "number.empty".into(),
+            Content::NumberFull => "number.full".into(),
+            Content::NumberEmpty => "number.empty".into(),
             Content::Verdict => "verdict".into(),
             Content::Again => "again".into(),
             Content::Full(copy) => format!("{}.full", nest.copy_word(copy)),

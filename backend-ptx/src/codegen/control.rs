@@ -3,7 +3,6 @@
 use super::{
     Codegen, Result, Value, malformed, memory,
     scalar::{F32, I32},
-    words,
 };
 use inkwell::{IntPredicate, basic_block::BasicBlock};
 use tile_dsl::{
@@ -57,12 +56,9 @@ impl<'c> Codegen<'c, '_> {
                 }
                 self.assign(*var, value)
             }
-            Stmt::Set { frag, slot, value: source } => {
-                let value = self.expr(source)?;
-                self.set_slot(*frag, *slot, value)?;
-                // The word is complete.
-                let copied = matches!(source, Expr::Slot { .. }) && slot % words::WORD == words::WORD - 1;
-                if copied && self.words.contains(frag) { self.move_word(*frag, *slot) } else { Ok(()) }
+            Stmt::Set { frag, slot, value } => {
+                let value = self.expr(value)?;
+                self.set_slot(*frag, *slot, value)
             }
             Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
             Stmt::While { cond, body } => self.while_loop(cond, body),

@@ -109,21 +109,6 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    /// Gives a word that is a copy of another one a register of its own. Instructions may have that register until somebody waits for
-    /// them, which LLVM does not know: what is copied would be computed for the next of them in the same register.
-    pub(super) fn move_word(&mut self, frag: u32, slot: u32) -> Result<()> {
-        let pointer = self.word_slot(frag, &[slot])?;
-        let (four, whole) = (self.word_type(), self.context.i32_type());
-        let word = self.builder.build_load(four, pointer, "")?;
-        let word = self.builder.build_bit_cast(word, whole, "")?;
-        let call = self.assembler("mov.b32 $0, $1;", "=r,r".into(), &[whole.into()], &[word.into()])?;
-        let Some(moved) = call.try_as_basic_value().basic() else {
-            return malformed("`mov` returns nothing");
-        };
-        self.builder.build_store(pointer, self.builder.build_bit_cast(moved, four, "")?)?;
-        Ok(())
-    }
-
     /// Four elements as a word. Where they are rounded numbers, two are rounded at once.
     pub(super) fn word_of(&self, elements: &[Expr]) -> Result<IntValue<'c>> {
         let (half, whole) = (self.context.i16_type(), self.context.i32_type());

@@ -10,6 +10,7 @@
 //!
 //! It rewrites no statement. Condition: 1 to 32. What the complete schedule shows: no CTAs share a reduction; groups that take tiles in turn
 //! (`pingpong`) have no rounds backwards; a producer takes the numbers of a counter, and tells the threads that compute.
+//! A launch of several problems takes their tiles in rounds, whatever is said here of a counter.
 //! Cost: a loop over tiles; the last round may be shorter. A counter: four bytes of scratch, and an atomic a tile, for which nobody waits.
 //! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
 

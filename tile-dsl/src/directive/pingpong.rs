@@ -143,8 +143,8 @@ fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
         | Content::Output(..)
         | Content::Turn
         | Content::Numbers
-        | Content::Numbered
-        | Content::Heard
+        | Content::NumberFull
+        | Content::NumberEmpty
         | Content::Verdict
         | Content::Again => None,
         Content::Copy(copy) => {

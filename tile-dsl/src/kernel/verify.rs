@@ -51,7 +51,6 @@ pub fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
             apart,
             chosen: !kernel.grouped,
             role: None,
-            alone: false,
             product: 0,
         };
         v.kernel().map_err(|what| VerifyError { kernel: kernel.name.clone(), what })?;
@@ -78,8 +77,6 @@ struct Verifier<'a> {
     chosen: bool,
     /// First thread of the role at hand, and how many it has.
     role: Option<[u32; 2]>,
-    /// One thread is here alone.
-    alone: bool,
     /// Registers that a product of a warpgroup takes, the most so far.
     product: u32,
 }

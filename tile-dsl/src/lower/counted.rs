@@ -3,15 +3,15 @@
 //! ```text
 //! producer:  next = cta
 //!            while next < tiles {
-//!              await heard[place]; number[place] = next; arrive numbered[place]      // two places, in turn
+//!              await empty[place]; number[place] = next; arrive full[place]      // two places, in turn
 //!              copies for the tile
 //!              next = ctas + take counter of tiles
 //!            }
 //!            the same once more: a number that is no tile's
-//! others:    await numbered[place]; next = number[place]
+//! others:    await full[place]; next = number[place]
 //!            while next < tiles {
 //!              the tile
-//!              arrive heard[place]; await numbered[the next place]; next = number[it]
+//!              arrive empty[place]; await full[the next place]; next = number[it]
 //!            }
 //! ```
 //! Each CTA takes numbers until one is no tile's, so all CTAs together take as many as there are tiles, and the last leaves the counter at zero.
@@ -20,10 +20,10 @@
 //! they give the place back, and the producer sends its number once more, negative: `-1 - number` is a tile with all that its steps do.
 //!
 //! ```text
-//! producer, for the next number:  await heard[the next place]                        // the tile before the last is done
+//! producer, for the next number:  await empty[the next place]                        // the tile before the last is done
 //!                                 if it is marked: next = -1 - its number
 //!                                 else: next = ctas + take .., unless there was none left
-//!                                       if none is left: await heard[the last place]; if that is marked: next = -1 - its number
+//!                                       if none is left: await empty[the last place]; if that is marked: next = -1 - its number
 //! ```
 //! Source: Dao and others, FlashAttention-3 (2024) and CUTLASS (`PersistentTileScheduler`) for the counter; PTX ISA 9.7.13.8 (`atom.inc`).
 
@@ -64,8 +64,8 @@ struct Numbers {
 impl Numbers {
     fn of(cx: &mut Cx<'_>) -> Result<Numbers, LowerError> {
         let warps = cx.view.plan.units.threads / WARP;
-        let full = mbarriers::mbarrier_ring(cx, (Content::Numbered, 0), NUMBERS, 1)?;
-        let empty = mbarriers::mbarrier_ring(cx, (Content::Heard, 0), NUMBERS, warps)?;
+        let full = mbarriers::mbarrier_ring(cx, (Content::NumberFull, 0), NUMBERS, 1)?;
+        let empty = mbarriers::mbarrier_ring(cx, (Content::NumberEmpty, 0), NUMBERS, warps)?;
         let taken = !cx.env.tile.computes;
         let cursor = cx.build.fragment(cx.view.nest, Holds::Place { taken }, DType::I32, 2);
         if !cx.build.cursors.contains(&cursor) {

@@ -62,7 +62,7 @@ pub(super) struct Tile {
     pub size: TileSize,
     /// Of a persistent CTA, whether it is every second one.
     pub odd: Option<Atom>,
-    /// Of a persistent CTA, the counter of its loop over tiles.
+    /// Of a persistent CTA, what tells its tiles apart: the counter of its loop over them, or the place of the tile's number.
     pub counter: Option<Atom>,
     /// Which pass over its tiles a CTA is in.
     pub pass: Pass,

@@ -89,7 +89,7 @@ fn tiles<'a>(cx: &mut Cx<'a>, group: u32, of: u32, body: Body<'_, 'a>) -> Result
         body(cx)?;
         output::send_collected(cx)
     };
-    // Of several problems, tiles are taken in rounds.
+    // Each of several problems has scratch, and so a counter, of its own: their tiles are taken in rounds.
     if cx.view.plan.tiles.counted && !cx.view.given.grouped {
         let total = total(cx);
         return counted::tiles(cx, total, &|cx, number| {

@@ -180,12 +180,8 @@ pub(super) fn publish(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError>
 pub(super) fn await_products(cx: &mut Cx<'_>, values: &[ValueId], pending: u32) -> Result<(), LowerError> {
     let mut results = Vec::new();
     for value in values {
-        let held = held(cx, *value)?;
-        let Some(registers) = &held.registers else { continue };
-        results.push(match held.joined {
-            Some((frag, join)) => (frag, join.places(&slots_in_tile(cx, registers))),
-            None => (registers.frag, slots_in_tile(cx, registers)),
-        });
+        let Some(registers) = &held(cx, *value)?.registers else { continue };
+        results.push((registers.frag, slots_in_tile(cx, registers)));
     }
     cx.build.emit.stmt(kernel::Stmt::Async(kernel::Async::WaitProducts { pending, results }));
     Ok(())

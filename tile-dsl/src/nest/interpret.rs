@@ -379,8 +379,8 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 | Content::Output(..)
                 | Content::Turn
                 | Content::Numbers
-                | Content::Numbered
-                | Content::Heard
+                | Content::NumberFull
+                | Content::NumberEmpty
                 | Content::Verdict
                 | Content::Again => {}
             }

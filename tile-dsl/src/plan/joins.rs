@@ -30,13 +30,6 @@ impl Join {
         let at = self.slots.iter().position(|own| *own == slot)?;
         Some((at / EXCHANGED * EXCHANGED + joined_place(at % EXCHANGED)) as u32)
     }
-
-    /// Where the elements are behind the exchange, of a tile that has these slots.
-    pub fn places(&self, slots: &[u32]) -> Vec<u32> {
-        let all = (0..).step_by(EXCHANGED).zip(self.slots.chunks(EXCHANGED));
-        let whole = all.filter(|(_, own)| own.iter().all(|slot| slots.contains(slot)));
-        whole.flat_map(|(first, _)| first..first + EXCHANGED as u32).collect()
-    }
 }
 
 /// The joins of a nest, in program order.
@@ -47,8 +40,8 @@ impl Joins {
     /// Those of a nest whose places are planned.
     pub fn of(nest: &Nest, places: &Places) -> Joins {
         let mut joins = Joins::default();
-        // What a product a step before reads is still on its way to it where a value is computed a step ahead, and a register that follows
-        // may be the same one: lanes exchange behind the wait then, for each product.
+        // Where a product is issued a step ahead, the one before it still reads its registers while lanes compute, and `ptxas` may take
+        // these for the next words: lanes exchange behind the wait then, for each product.
         if !nest.ahead.is_empty() {
             return joins;
         }

@@ -19,7 +19,7 @@ fn name(nest: &Nest, buffer: &Buffer) -> String {
         Content::Copy(copy) | Content::Full(copy) | Content::Empty(copy) => nest.copy_name(copy),
         Content::Output(tensor, _) => nest.tensor(tensor).name.clone(),
         Content::Turn => "turn".into(),
-        Content::Numbers | Content::Numbered | Content::Heard => "number".into(),
+        Content::Numbers | Content::NumberFull | Content::NumberEmpty => "number".into(),
         Content::Verdict => "verdict".into(),
         Content::Again => "again".into(),
         Content::Value(value) | Content::Partial(value) | Content::Parts(value) => {

@@ -59,9 +59,7 @@ impl Verifier<'_> {
             }
             Stmt::Problem { tile, .. } => {
                 ensure(self.kernel.grouped, || "a problem of several, of which there is one".into())?;
-                ensure(self.alone || !self.differs(tile), || {
-                    "threads at the tiles of different problems".into()
-                })?;
+                ensure(!self.differs(tile), || "threads at the tiles of different problems".into())?;
                 self.chosen = true;
                 Ok(())
             }
@@ -119,7 +117,9 @@ impl Verifier<'_> {
             Stmt::Take { counters, .. } => {
                 let param = self.kernel.params.get(*counters as usize);
                 let counts = matches!(param, Some(Param::Scratch { dtype: DType::I32, zeroed: true, .. }));
-                ensure(counts, || format!("parameter {counters} holds no counters"))
+                ensure(counts, || format!("parameter {counters} holds no counters"))?;
+                // Each problem has scratch of its own.
+                ensure(!self.kernel.grouped, || "numbers of a counter for each of several problems".into())
             }
             Stmt::Alike { offset, .. } => {
                 ensure(!self.differs(offset), || "the place of a number differs between threads".into())
@@ -385,10 +385,7 @@ impl<'a> Visitor<'a> for Inside<'_, '_, '_> {
     }
     fn alone(&mut self, block: &'a Vec<Stmt>) -> Check {
         self.blocks = true;
-        let around = std::mem::replace(&mut self.verifier.alone, true);
-        let inside = self.verifier.block(block, true);
-        self.verifier.alone = around;
-        inside
+        self.verifier.block(block, true)
     }
     fn roles(&mut self, roles: &'a Vec<Role>) -> Check {
         self.verifier.roles(roles)
