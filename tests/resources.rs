@@ -14,7 +14,7 @@ use tile_bench::Machine;
 use tile_dsl::program::Program;
 use tile_fuzz::digest;
 use tile_runtime::Ptx;
-use tile_sass::Resources;
+use tile_sass::{Listing, Resources};
 use tilewright::{AnySchedule, Variant};
 
 /// Registers more than recorded that are let pass as long as occupancy stays: the allocator's noise.
@@ -135,8 +135,9 @@ const GROUPED: &[&dyn AnySchedule] = &[
 const HEADER: &str = "# Machine code of each schedule with its first element type, each variant: tests/resources.rs\n\
      # kernel                         PTX              arch   registers spills shared ctas  fma%  widest accesses of the hot loop\n";
 
-/// What is wrong with machine code whatever was recorded: ptxas' remarks on what it did not do as asked (C75xx, C76xx), and memory
-/// descriptors in an odd uniform register, which no GPU runs: ptxas 13.0 makes them of some `cp.async` with a cache policy.
+/// What is wrong with machine code whatever was recorded: ptxas' remarks on what it did not do as asked (C75xx, C76xx), memory
+/// descriptors in an odd uniform register, which no GPU runs (ptxas 13.0 makes them of some `cp.async` with a cache policy), and
+/// registers of asynchronous products that are overwritten too early.
 fn faults(remarks: &[String], sass: &str) -> Vec<String> {
     let unheeded = |remark: &&String| remark.contains("C75") || remark.contains("C76");
     let odd = |line: &&str| {
@@ -144,7 +145,9 @@ fn faults(remarks: &[String], sass: &str) -> Vec<String> {
         register.and_then(|n| n.parse::<u32>().ok()).is_some_and(|n| n % 2 == 1)
     };
     let illegal = sass.lines().filter(odd).map(|line| format!("no GPU runs {}", line.trim()));
-    remarks.iter().filter(unheeded).cloned().chain(illegal).collect()
+    let early = Listing::parse(sass).touched_in_flight().into_iter();
+    let early = early.map(|text| format!("a product in flight has a register of {text}"));
+    remarks.iter().filter(unheeded).cloned().chain(illegal).chain(early).collect()
 }
 
 /// The PTX of a variant.
@@ -227,11 +230,12 @@ fn schedules_stay_within_their_recorded_resources() {
 
 #[test]
 fn what_no_gpu_runs_is_found() {
-    let sass = "LDG.E R2, desc[UR4][R2.64] ;\nSTG.E desc[UR5][R2.64], R7 ;\nMOV UR7, 0x1 ;";
+    let sass = "LDG.E R2, desc[UR4][R2.64] ;\nSTG.E desc[UR5][R2.64], R7 ;\nMOV UR7, 0x1 ;\n\
+         /*0000*/ HGMMA.64x64x16.F32.BF16 R56, R4, gdesc[UR4], R56, gsb0 ;\n/*0010*/ MOV R4, R5 ;";
     let remark = |text: &str| text.to_string();
     let remarks = [remark("ptxas info : (C7511) wgmma serialised"), remark("ptxas info : (C6000) hm")];
     let found = faults(&remarks, sass);
-    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found.len(), 3, "{found:?}");
     assert!(found[0].contains("C7511") && found[1].contains("desc[UR5]"), "{found:?}");
 }
 

@@ -9,8 +9,8 @@ use tilewright::prelude::*;
 /// Tensor cores read 8-bit factors in rows along what is summed. The second product sums over keys, so v comes transposed: D × N.
 ///
 /// Weights have eight bits, too, when they multiply values. At most 1 each, they would leave the upper half of the range empty: e4m3
-/// reaches from 2⁻⁹ to 448. So the maximum that is carried lies 8 below the greatest score: weights reach 2⁸ then, and what is 2⁻¹⁷ of the
-/// greatest one is not lost. The sum of weights has the same factor, which cancels.
+/// reaches from 2⁻⁹ to 448. So the maximum that is carried lies `reach` below the greatest score, and weights reach 2 to the power of it.
+/// With 8, what is 2⁻¹⁷ of the greatest one is not lost. The sum of weights has the same factor, which cancels.
 #[tile_kernel]
 pub fn attention_f8<T: Float>(
     q: &Tensor<f8, B, H, M, D>,
@@ -20,6 +20,7 @@ pub fn attention_f8<T: Float>(
     values: &Tensor<f32, B, H>,
     o: &mut Tensor<T, B, H, M, D>,
     scale: f32,
+    reach: f32,
 ) {
     let (b, h, i) = program_tile(B, H, M);
     let (d, e) = whole(D, D);
@@ -29,7 +30,7 @@ pub fn attention_f8<T: Float>(
     let mut acc = zeros::<f32>([b, h, i, e]);
     for j in tiles(N) {
         let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j]));
-        let top = max(m, max(s, j) * c - 8.0);
+        let top = max(m, max(s, j) * c - reach);
         let p = exp2(s * c - top);
         let alpha = exp2(m - top);
         l = l * alpha + sum(p, j);
@@ -78,35 +79,43 @@ schedule! {
         registers(24, 240);
     }
     /// The first product is that of the next tile of keys: it is on its way with the second one, which goes on while the weights of
-    /// the next tile are computed. Lanes exchange these behind the wait for it, which takes longer than what is gained.
+    /// the next tile are computed. The next weights have registers of their own until the second product has read its own.
     pub wgmma_skewed = wgmma_producer { skew(s); }
-    /// 160 keys at once, as wide as registers permit; their rows begin in four different banks.
-    pub wgmma_160 = wgmma_producer {
-        tile(j = 160);
-        tensor_core(s: wgmma(64, 160));
-        swizzle(v: 32);
+    /// A CTA takes tile after tile: what the next one reads is copied while the last one ends.
+    pub wgmma_persistent = wgmma_skewed {
+        produce(i: warpgroup, stages(2));
+        persistent(1);
     }
-    /// 96 keys at once.
-    pub wgmma_96 = wgmma_producer {
-        tile(j = 96);
-        tensor_core(s: wgmma(64, 96));
-        swizzle(v: 32);
-    }
+    /// The first tile of keys says how large weights are. Where later ones do not fit eight bits, the tile of queries is computed again.
+    pub wgmma_frozen = wgmma_persistent { freeze(m); }
     /// Heads of up to 64.
-    pub wgmma_narrow = wgmma_producer {
+    pub wgmma_narrow = wgmma_persistent {
         fits(D <= 64);
         tensor_core(acc: wgmma(64, 64));
         swizzle(q: 64, k: 64);
     }
     /// With half of the columns there are registers for three warpgroups.
-    pub wgmma_narrow3 = wgmma_narrow {
-        tile(i = 192, j = 96);
-        tensor_core(s: wgmma(64, 96));
-        swizzle(v: 32);
+    pub wgmma_narrow_frozen = wgmma_narrow {
+        tile(i = 192);
         registers(32, 160);
+        freeze(m);
     }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] =
-    schedules![naive, wgmma, wgmma_producer, wgmma_skewed, wgmma_160, wgmma_96, wgmma_narrow, wgmma_narrow3];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    naive,
+    wgmma,
+    wgmma_producer,
+    wgmma_skewed,
+    wgmma_persistent,
+    wgmma_frozen,
+    wgmma_narrow,
+    wgmma_narrow_frozen
+];
+
+/// What weights should reach under a schedule. Where the maximum stays as the first tile of keys leaves it, those of later tiles need room
+/// up to 448: 2³ leaves 2⁵ of it.
+pub fn reach(schedule: &dyn AnySchedule) -> f32 {
+    if schedule.name().ends_with("_frozen") { 3.0 } else { 8.0 }
+}

@@ -12,7 +12,7 @@ use common::{
     options::{elements, size},
     run::run_all,
 };
-use kernel::{SCHEDULES, attention_f8};
+use kernel::{SCHEDULES, attention_f8, reach};
 use std::process::ExitCode;
 use tile_bench::record::{Record, judge, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float, prelude::f8};
@@ -25,6 +25,9 @@ struct Options {
     /// Batch×heads×queries×keys×head dimension [default: 4x32x4096x4096x128 on a GPU, 1x2x160x100x64 on the simulator]
     #[arg(long, value_name = "BxHxMxNxD")]
     size: Option<Size>,
+    /// The greatest weight of a row is 2 to the power of it [default: 8; 3 where the maximum stays as the first keys leave it]
+    #[arg(long)]
+    reach: Option<f32>,
     #[command(flatten)]
     typed: Typed,
 }
@@ -89,17 +92,18 @@ impl Generic for Options {
             (Buffer::from_slice(device, &scores, &[b, h])?, Buffer::from_slice(device, &values, &[b, h])?);
         let scale = 1.0 / (d.max(1) as f32).sqrt();
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
+            let reach = self.reach.unwrap_or(reach(schedule));
             let mut o = Buffer::<T>::poisoned(device, &[b, h, m, d])?;
             let launch = measure(device, || {
-                attention_f8(&q_in, &k_in, &v_in, &scores_in, &values_in, &mut o, scale)
+                attention_f8(&q_in, &k_in, &v_in, &scores_in, &values_in, &mut o, scale, reach)
                     .schedule_dyn(schedule)
                     .timed()
                     .run()
             })?;
             let o = o.to_vec()?;
             let of = Shape { b, h, m, n, d };
-            let result =
-                Attention { size: of, scale, q: &q, k: &k, v: &v, scores: &scores, values: &values, o: &o };
+            let (q, k, v, scores, values, o) = (&q, &k, &v, &scores, &values, &o);
+            let result = Attention { size: of, scale, reach, q, k, v, scores, values, o };
             Ok(Record {
                 schedule: schedule.name(),
                 dtype: T::DTYPE.name(),

@@ -18,8 +18,8 @@ const AT_ONCE: usize = 32;
 const CUT: f64 = 1.0 / 8192.0;
 /// Rounding of a weight: half a step of four significant bits.
 const HALF_STEP: f64 = 1.0 / 16.0;
-/// Rounding of the smallest ones, which lie in steps of 2⁻⁹, where the greatest is 2⁸.
-const LEAST: f64 = 1.0 / 262_144.0;
+/// Rounding of the smallest ones, which lie in steps of 2⁻⁹.
+const LEAST: f64 = 1.0 / 1024.0;
 /// Roundings of weights are independent of each other. Their sum is beyond so many times the root of the sum of their squares once in
 /// thirty million sums (W. Hoeffding, "Probability Inequalities for Sums of Bounded Random Variables", 1963).
 const TIMES: f64 = 6.0;
@@ -38,6 +38,8 @@ pub struct Shape {
 pub struct Attention<'a, T> {
     pub size: Shape,
     pub scale: f32,
+    /// The greatest weight is 2 to the power of it.
+    pub reach: f32,
     pub q: &'a [f8],
     pub k: &'a [f8],
     /// Transposed, as the kernel takes them.
@@ -97,13 +99,14 @@ impl<T: Float> Attention<'_, T> {
             .map(|k| summed(q.iter().zip(k).map(|(a, b)| a * b)))
             .map(|(s, off)| (s * scale, (off + 4.0 * U * s.abs()) * scale))
             .collect();
+        let least = LEAST / f64::from(self.reach).exp2();
         let top = scores.iter().fold(f64::NEG_INFINITY, |top, (s, _)| top.max(*s));
         // Each weight; how far off it may be before it is rounded, of itself: its score, `exp2` and its argument, rescaling from tile to
         // tile; and by rounding.
         let weights: Vec<(f64, f64, f64)> = scores
             .iter()
             .map(|(s, off)| ((s - top).exp(), 2.0 * off + (16.0 + 4.0 * (s - top).abs() + n as f64) * U))
-            .map(|(w, off)| (w, off, (w * HALF_STEP).max(LEAST)))
+            .map(|(w, off)| (w, off, (w * HALF_STEP).max(least)))
             .collect();
         let l: f64 = weights.iter().map(|(w, ..)| w).sum();
         let off_l: f64 = weights.iter().map(|(w, off, _)| w * off).sum::<f64>() / l;

@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+mod in_flight;
 mod listing;
 mod occupancy;
 mod resources;

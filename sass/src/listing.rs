@@ -44,7 +44,7 @@ impl Instruction {
     }
 
     /// Whether the first part of the opcode is this one.
-    fn is(&self, name: &str) -> bool {
+    pub(crate) fn is(&self, name: &str) -> bool {
         self.opcode.split('.').next() == Some(name)
     }
 
@@ -197,6 +197,22 @@ impl Listing {
             }
         }
         listing
+    }
+
+    /// The instructions that may follow one. Threads that diverged meet at the instruction behind their `BSYNC`.
+    pub(crate) fn successors(&self, at: usize) -> Vec<usize> {
+        let Some(instruction) = self.instructions.get(at) else { return Vec::new() };
+        let label = |text: &str| {
+            let inside = text.split_once("`(")?.1;
+            self.labels.get(inside.split_once(')')?.0).copied()
+        };
+        let always = instruction.guard.is_empty() && !instruction.operands.contains(", `(");
+        let ends = always && ["BRA", "EXIT", "RET"].iter().any(|name| instruction.is(name));
+        let mut next = if ends { vec![] } else { vec![at + 1] };
+        if instruction.is("BRA") {
+            next.extend(label(&instruction.operands));
+        }
+        next
     }
 
     /// Loops as ranges of instructions: from the target of a backward branch to the branch.

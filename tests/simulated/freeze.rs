@@ -73,6 +73,25 @@ mod kernels {
         store(square, [i], t / l);
     }
 
+    /// Of each row, the mean of values by weights of 8 bits, which have no infinity.
+    #[tile_kernel]
+    pub fn eights(x: &Tensor<f32, M, N>, v: &Tensor<f32, N>, mean: &mut Tensor<f32, M>) {
+        let i = program_tile(M);
+        let mut m = full::<f32>(f32::NEG_INFINITY, [i]);
+        let mut l = zeros::<f32>([i]);
+        let mut t = zeros::<f32>([i]);
+        for j in tiles(N) {
+            let a = load(x, [i, j]);
+            let top = max(m, max(a, j));
+            let p = exp2(a - top);
+            let alpha = exp2(m - top);
+            l = l * alpha + sum(p, j);
+            t = t * alpha + sum(p.cast::<f8>().cast::<f32>() * load(v, [j]), j);
+            m = top;
+        }
+        store(mean, [i], t / l);
+    }
+
     /// Attention of each row to the keys before it.
     #[tile_kernel]
     pub fn causal<T: Float>(
@@ -129,6 +148,19 @@ mod kernels {
         pub staged = plain { stage(x at j: shared, cp_async, vector(16)); pipeline(j, 2); freeze(m); }
         pub binary for binary_moments = plain {}
         pub binary_frozen for binary_moments = staged {}
+        pub eights_exact on sm_89 for eights { tile(i = 4, j = 8); bind(i -> thread.y); }
+        pub eights_frozen = eights_exact { freeze(m); }
+        pub eights_lanes on sm_89 for eights {
+            tile(i = 8, j = 8);
+            split(i -> iw, il: 8);
+            split(j -> jo, jl: 4);
+            bind(iw -> warp.x);
+            bind(il -> lane.y, jl -> lane.x);
+            reduce(top.max: lane);
+            reduce(l.sum: lane);
+            reduce(t.sum: lane);
+            freeze(m);
+        }
     }
 }
 use kernels as k;
@@ -319,6 +351,59 @@ fn moments_are_as_without() {
                 for (a, b) in run(exact, binary).iter().zip(run(frozen, binary)) {
                     assert!(alike(*a, b), "{} of {name}, {m}×{n}: {b}, not {a}", frozen.name());
                 }
+            }
+        }
+    }
+}
+
+/// Weights become numbers of 8 bits, where what is too large is the largest one: such tiles are computed again. What stays as it is has
+/// weights of more bits.
+#[test]
+fn weights_of_8_bits_are_not_cut_off() {
+    let device = Device::sim();
+    let n = 40;
+    // How far the last point of a row lies above the others, in powers of 2; whether that is a number of 8 bits.
+    let rows: [(f32, bool); 8] = [
+        (-3.0, true),
+        (2.0, true),
+        (8.0, true),
+        (8.7, true),
+        (9.0, false),
+        (12.5, false),
+        (40.0, false),
+        (200.0, false),
+    ];
+    let x: Vec<f32> =
+        rows.iter().flat_map(|(far, _)| (0..n).map(|at| if at + 1 == n { *far } else { 0.0 })).collect();
+    let v: Vec<f32> = (0..n).map(|at| pseudo(at, 5)).collect();
+    // Each row is a tile of its own, four times.
+    let x: Vec<f32> = x.chunks(n).flat_map(|row| row.repeat(4)).collect();
+    let m = 4 * rows.len();
+    let x = Buffer::from_slice(&device, &x, &[m, n]).unwrap();
+    let v_in = Buffer::from_slice(&device, &v, &[n]).unwrap();
+    let run = |schedule: &dyn AnySchedule| {
+        let mut mean = Buffer::<f32>::poisoned(&device, &[m]).unwrap();
+        let report = k::eights(&x, &v_in, &mut mean).schedule_dyn(schedule).run().unwrap();
+        assert!(report.findings.is_empty(), "{}: {:?}", schedule.name(), report.findings);
+        mean.to_vec().unwrap()
+    };
+    let exact = run(&k::eights_exact);
+    for schedule in [&k::eights_frozen as &dyn AnySchedule, &k::eights_lanes] {
+        for (row, (exact, mean)) in exact.iter().zip(run(schedule)).enumerate() {
+            let (far, stays) = rows[row / 4];
+            let (exact, mean) = (f64::from(*exact), f64::from(mean));
+            // The mean, and what rounding to four bits may do to the weight that is not one.
+            let weight = f64::from(far).exp2();
+            let sum = (n - 1) as f64 + weight;
+            let rest: f64 = v[..n - 1].iter().map(|v| f64::from(*v)).sum();
+            let last = f64::from(v[n - 1]);
+            let want = (rest + weight * last) / sum;
+            let least = 2f64.powi(-10) * (1.0 + weight.max(1.0));
+            let off = (weight * last.abs() / 16.0 + n as f64 * least) / sum + 1e-5;
+            let name = schedule.name();
+            assert!((mean - want).abs() <= off, "{name}: {mean} of 2^{far}, not {want} ± {off}");
+            if !stays {
+                assert!((mean - exact).abs() <= 1e-6, "{name}: {mean} of 2^{far}, not {exact} as without");
             }
         }
     }

@@ -93,6 +93,7 @@ impl<'c> Codegen<'c, '_> {
                 self.multiply(*atom, (*frag, slots), (a, b), overwrites.as_ref())
             }
             Async::Fence { results } => self.thread_through("wgmma.fence.sync.aligned;", results),
+            Async::Replace { frag, slots, by, from } => self.replace((*frag, slots), (*by, from)),
             Async::Commit => {
                 self.call_void("llvm.nvvm.wgmma.commit_group.sync.aligned", &[], &[])?;
                 Ok(())

@@ -106,6 +106,28 @@ impl<'c> Codegen<'c, '_> {
         self.write_all(call, &registers)
     }
 
+    /// Moves words into the registers of an operand that products have read until here.
+    ///
+    /// A plain move is no use: `ptxas` gives both words one register and computes the next ones there, while products in flight still read
+    /// it. So the words are combined with a zero that `ptxas` does not know, the upper bit of a launch's bytes of shared memory.
+    pub(super) fn replace(&mut self, (frag, slots): (u32, &[u32]), (by, from): (u32, &[u32])) -> Result<()> {
+        let (old, new) = (self.registers(frag, slots)?, self.registers(by, from)?);
+        let bytes = self.call("llvm.nvvm.read.ptx.sreg.dynamic_smem_size", &[], &[])?.into_int_value();
+        let zero =
+            self.builder.build_right_shift(bytes, bytes.get_type().const_int(31, false), false, "zero")?;
+        for (old, new) in old.into_iter().zip(new) {
+            let args = [self.held_word(&new)?.into(), zero.into()];
+            let moved = self.assembler(
+                "xor.b32 $0, $1, $2;",
+                "=r,r,r".into(),
+                &[self.context.i32_type().into()],
+                &args,
+            )?;
+            self.write_all(moved, &[old])?;
+        }
+        Ok(())
+    }
+
     /// The registers that hold some slots, in order.
     fn registers(&self, frag: u32, slots: &[u32]) -> Result<Vec<Register<'c>>> {
         let Some(dtype) = self.kernel.frags.get(frag as usize).map(|f| f.dtype) else {

@@ -31,6 +31,9 @@ pub(super) fn fragments(kernel: &Kernel) -> HashSet<u32> {
         Stmt::Set { frag, value: Expr::Slot { frag: from, .. }, .. } => {
             copied.insert((*from, *frag));
         }
+        Stmt::Async(Async::Replace { frag, by, .. }) => {
+            copied.insert((*by, *frag));
+        }
         other => other.operands(&mut |e| {
             e.each(&mut |e| {
                 if let Expr::Slot { frag, .. } = e {

@@ -360,6 +360,9 @@ fn asynchronous(kernel: &Kernel, operation: &Async) -> Option<Act> {
         Async::Commit => plain("commit", "these products are a group", &[]),
         Async::WaitProducts { pending: n, .. } => plain("wait", pending("groups of products", *n), &[]),
         Async::ProxyFence => plain("fence", "stores are seen by copies and products", &[]),
-        Async::Fence { .. } | Async::AcquireMap { .. } | Async::PrefetchMap { .. } => return None,
+        Async::Fence { .. }
+        | Async::Replace { .. }
+        | Async::AcquireMap { .. }
+        | Async::PrefetchMap { .. } => return None,
     })
 }

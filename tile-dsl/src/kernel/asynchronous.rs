@@ -190,6 +190,20 @@ statements! {
         /// Accumulators and operands that groups in flight may hold: fragment and slots.
         results: Vec<(u32, Vec<u32>)>,
     }: [meets(Warp, "products") "products wait" number(pending) results(results)];
+
+    /// Puts other elements in the registers of an operand, behind the wait for the products that have read it. No assembler puts them
+    /// there before.
+    "products replace p[0, 1] = q[0, 1]"
+    Replace {
+        /// The operand, position in [`super::Kernel::frags`].
+        frag: u32,
+        /// Its slots.
+        slots: Vec<u32>,
+        /// What has the other elements, as many.
+        by: u32,
+        /// Its slots.
+        from: Vec<u32>,
+    }: ["products replace" slots(frag, slots) "=" slots(by, from)];
 }
 
 /// An operand in shared memory: 8×8 matrices of rows of 16 bytes, as a descriptor says (PTX ISA 9.7.16.5.1).

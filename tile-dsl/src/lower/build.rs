@@ -118,6 +118,10 @@ pub(super) enum Holds {
     Operand(ValueId, u32),
     /// What lanes exchanged of a value, from one of its `let`s on.
     Joined(ValueId, usize),
+    /// Of that, what products in flight read.
+    Taken(ValueId, usize),
+    /// The greatest of the sums of steps, where a maximum stays.
+    Most(ValueId),
 }
 
 impl Holds {
@@ -138,6 +142,8 @@ impl Holds {
             Holds::Limit(axis, _) => format!("{}.limit", nest.axis(axis)),
             Holds::Operand(v, _) => format!("{}.rows", nest.value(v).name),
             Holds::Joined(v, _) => format!("{}.joined", nest.value(v).name),
+            Holds::Most(v) => format!("{}.most", nest.value(v).name),
+            Holds::Taken(v, _) => format!("{}.taken", nest.value(v).name),
             Holds::RingStage(d) => format!("{}.slot", nest.axis(d.axis)),
         }
     }

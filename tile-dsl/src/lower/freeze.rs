@@ -5,6 +5,7 @@
 //! for each tile {                                                // the quick pass
 //!   the loop: its first step, then the others with the maximum as it is
 //!   unless |sum| < 2^100 and |maximum| < ∞: again[..] += 1       // a NaN is not
+//!   or where powers become numbers of 8 bits, unless the greatest of their sums in a step is such a number
 //!   what comes behind the loop: it stores
 //! }
 //! barrier; one thread: arrive said                               // where a producer copies, which waits for it
@@ -15,6 +16,7 @@
 //! What the steps leave out [`Frozen`] says. Both passes store: [`crate::nest::Frozen`] is of tiles that may.
 
 use super::{
+    build::Holds,
     context::Cx,
     control,
     emit::{Atom, Op},
@@ -23,9 +25,9 @@ use super::{
     mbarriers, output, storage,
 };
 use crate::{
-    dtype::DType,
+    dtype::{DType, Float},
     kernel::{self, Async, Expr as KExpr, Mem},
-    nest::Frozen,
+    nest::{Frozen, ValueId},
     op::{BinOp, CmpOp, RedOp, UnOp},
     shared::{AGAIN_WORDS, Content},
 };
@@ -42,12 +44,40 @@ pub(super) fn computed<'a>(
     if cx.env.tile.pass == Pass::Exact {
         return compute(cx);
     }
+    for (sum, _) in &frozen.narrow {
+        let (frag, value) = (greatest(cx, *sum), KExpr::Float(0.0, DType::F32));
+        cx.build.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value });
+    }
     let runs = quickly(cx, frozen, compute)?;
     let good = good(cx, frozen, runs)?;
     let var = cx.build.emit.var(DType::Bool);
     cx.build.emit.stmt(kernel::Stmt::Let(var, good));
     let bad = cx.build.emit.op(Op::Select, &[Atom::Var(var), Atom::Bool(false), Atom::Bool(true)]);
     control::only_if(cx, Some(bad), mark)
+}
+
+/// The register that has the greatest of a sum of the steps so far.
+fn greatest(cx: &mut Cx<'_>, sum: ValueId) -> u32 {
+    cx.build.fragment(cx.view.nest, Holds::Most(sum), DType::F32, 1)
+}
+
+/// Compares a sum of a step with those before, where it says whether the frame is good enough. It is this thread's part of it.
+pub(super) fn compare(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError> {
+    if !cx.env.frozen.is_some_and(|frozen| frozen.narrow.iter().any(|(sum, _)| *sum == value)) {
+        return Ok(());
+    }
+    let Some(registers) = &storage::held(cx, value)?.registers else {
+        return Err(LowerError::Malformed("a sum of powers that is not in registers".into()));
+    };
+    let (of, slots) = (registers.frag, storage::slots_in_tile(cx, registers));
+    let frag = greatest(cx, value);
+    for slot in slots {
+        let both = [KExpr::Slot { frag, slot: 0 }, KExpr::Slot { frag: of, slot }].map(Box::new);
+        let [before, now] = both;
+        let value = KExpr::Bin(BinOp::Max, before, now);
+        cx.build.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value });
+    }
+    Ok(())
 }
 
 /// What copies for the loop of such a maximum: `copy` does.
@@ -96,6 +126,11 @@ fn good(cx: &mut Cx<'_>, frozen: &Frozen, runs: Option<Atom>) -> Result<KExpr, L
             let size = KExpr::Un(UnOp::Abs, Box::new(KExpr::Slot { frag: registers.frag, slot }));
             good = KExpr::Bin(BinOp::And, Box::new(good), Box::new(below(size, f64::INFINITY)));
         }
+    }
+    for (sum, dtype) in &frozen.narrow {
+        let most = KExpr::Slot { frag: greatest(cx, *sum), slot: 0 };
+        let largest = dtype.float().map_or(0.0, Float::max);
+        good = KExpr::Bin(BinOp::And, Box::new(good), Box::new(below(most, largest)));
     }
     Ok(match runs {
         None => good,

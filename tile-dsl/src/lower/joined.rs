@@ -4,13 +4,21 @@
 //! (let [w] P Q)  →  P; join %0, .., %7 = w[..], .., w[..]; set w.joined[0] = %0; ..; Q     // where `Join` plans it
 //! ```
 //! Elements beyond the end of what is summed are zero.
+//!
+//! Where products of the step before are in flight meanwhile (`skew`), they read the words of that step until somebody has waited for
+//! them. So the next words have registers of their own, and move behind the wait:
+//!
+//! ```text
+//! join %0, .., %7 = w[..], .., w[..]; set w.joined[0] = %0; ..
+//! products wait 0 acc[..] w.joined[..]; products replace w.taken[..] = w.joined[..]
+//! ```
 
 use super::{
     build::Holds, context::Cx, control, digits, emit::literal, env::Held, error::LowerError, guard, storage,
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Expr as KExpr, Var},
+    kernel::{self, Async, Expr as KExpr, Rows, Var},
     nest::{EXCHANGED, Expr, ValueId},
     plan::Join,
 };
@@ -53,6 +61,31 @@ pub(super) fn join(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError> {
         held.joined = Some((frag, join));
     }
     Ok(())
+}
+
+/// Behind the wait for the products that read the words of the step before: puts those of this step in their place.
+pub(super) fn take(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError> {
+    let places = storage::joined_places(cx, value)?;
+    let held = storage::held(cx, value)?;
+    let (set, Some((from, join))) = (held.place.set, held.joined) else { return Ok(()) };
+    let (nest, holds) = (cx.view.nest, Holds::Taken(value, set));
+    let frag = cx.build.fragment(nest, holds, nest.value(value).dtype, join.slots.len() as u32);
+    let replace = Async::Replace { frag, slots: places.clone(), by: from, from: places };
+    cx.build.emit.stmt(kernel::Stmt::Async(replace));
+    if let Some(held) = cx.env.held.get_mut(&value) {
+        held.joined = Some((frag, join));
+    }
+    Ok(())
+}
+
+/// The registers that products read where elements of a factor are in them already.
+pub(super) fn taken(cx: &Cx<'_>, factor: &Expr, elements: &[KExpr]) -> Result<Option<Rows>, LowerError> {
+    let Some((_, own, Join { early: true, .. })) = known(cx, factor)? else { return Ok(None) };
+    let slots = elements.iter().map(|element| match element {
+        KExpr::Slot { frag, slot } if *frag == own => Some(*slot),
+        _ => None,
+    });
+    Ok(slots.collect::<Option<Vec<u32>>>().map(|slots| Rows::Held { frag: own, slots }))
 }
 
 /// Elements of two rows side by side by fours, from those that the four lanes of a row have by twos.

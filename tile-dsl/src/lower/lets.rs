@@ -41,6 +41,7 @@ pub(super) fn bound<'a>(
         Some(frozen) => freeze::computed(cx, frozen, compute)?,
     }
     for value in values {
+        freeze::compare(cx, *value)?;
         zero_sums_of_nothing(cx, *value, first)?;
         combine::combine(cx, *value)?;
     }

@@ -115,8 +115,13 @@ fn multiply_copies(
         Factor::Computed(expr) => {
             let elements =
                 computed(cx, (atom, Side::A, product), [(m, Role::M), (k, Role::K)], expr, beyond)?;
-            let dtype = cx.view.nest.factor_dtype(first);
-            in_registers(cx, atom, value, elements, dtype)
+            match joined::taken(cx, expr, &elements)? {
+                Some(rows) => rows,
+                None => {
+                    let dtype = cx.view.nest.factor_dtype(first);
+                    in_registers(cx, atom, value, elements, dtype)
+                }
+            }
         }
         Factor::Load(access) => Rows::Shared(described(cx, atom, access, product.operand(Side::A))?),
     };

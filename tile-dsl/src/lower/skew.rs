@@ -27,7 +27,7 @@ use super::{
     env::{Bound, Passing},
     error::LowerError,
     flow::{Mbarriers, Ring},
-    lets, limits,
+    joined, lets, limits,
     linear::Linear,
     mbarriers, ring, ring_stages, storage,
 };
@@ -165,6 +165,9 @@ impl<'a> Skewed<'_, 'a> {
                 let pinned = skew.sums.iter().chain(&skew.computed).copied();
                 let pinned: Vec<_> = pinned.filter(|v| !cx.env.is_left_out(*v)).collect();
                 self.wait(cx, 0, &pinned)?;
+                for value in pinned {
+                    joined::take(cx, value)?;
+                }
                 self.release_before(cx, at[0]);
             }
             let next = next.filter(|_| n == skew.issues);

@@ -25,6 +25,13 @@ pub(super) fn slots_in_tile(cx: &Cx<'_>, registers: &Registers<'_>) -> Vec<u32> 
     cx.view.plan.tiles.slots(registers.layout, cx.env.tile.size)
 }
 
+/// What of a value lanes have exchanged in the tile at hand.
+pub(super) fn joined_places(cx: &Cx<'_>, value: ValueId) -> Result<Vec<u32>, LowerError> {
+    let Held { registers, joined, .. } = held(cx, value)?;
+    let (Some(registers), Some((_, join))) = (registers, joined) else { return Ok(Vec::new()) };
+    Ok(join.places(&slots_in_tile(cx, registers)))
+}
+
 /// Gives a value that `first` computes its place.
 pub(super) fn hold(cx: &mut Cx<'_>, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
     let plan = cx.view.plan;
@@ -180,8 +187,12 @@ pub(super) fn publish(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError>
 pub(super) fn await_products(cx: &mut Cx<'_>, values: &[ValueId], pending: u32) -> Result<(), LowerError> {
     let mut results = Vec::new();
     for value in values {
-        let Some(registers) = &held(cx, *value)?.registers else { continue };
-        results.push((registers.frag, slots_in_tile(cx, registers)));
+        let held = held(cx, *value)?;
+        let Some(registers) = &held.registers else { continue };
+        results.push(match held.joined {
+            Some((frag, _)) => (frag, joined_places(cx, *value)?),
+            None => (registers.frag, slots_in_tile(cx, registers)),
+        });
     }
     cx.build.emit.stmt(kernel::Stmt::Async(kernel::Async::WaitProducts { pending, results }));
     Ok(())

@@ -10,6 +10,9 @@
 //! a sum overflows, and then it stays infinite or becomes NaN: that is seen at the end, as is a frame that is infinite. In one that is too high the terms that are
 //! lost are below 2^-126 of one that is in the sum.
 //!
+//! Numbers of 8 bits have no infinity: a weight that is too large would become the largest of them, and the sums look right. A sum of
+//! such weights in a step is at least as large as each of them. So the greatest of those sums has to be a number of that type.
+//!
 //! What depends on the frame, and how, is worked out for each value ([`depends`]).
 //! Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), for the sums.
 
@@ -18,7 +21,7 @@ mod depends;
 use super::{Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
 use crate::{
     dtype::DType,
-    op::{BinOp, CmpOp, UnOp},
+    op::{BinOp, CmpOp, RedOp, UnOp},
     tile::TensorId,
 };
 use depends::{
@@ -43,6 +46,8 @@ pub(crate) struct Frozen {
     pub unused: Vec<ValueId>,
     /// Sums that are finite where the frame is good enough.
     pub sums: Vec<ValueId>,
+    /// Sums of a step's powers that become numbers of a type without infinities: where the frame is good enough, these are numbers of it.
+    pub narrow: Vec<(ValueId, DType)>,
     /// A producer copies what the loop reads, or something inside does.
     pub produced: bool,
 }
@@ -66,6 +71,8 @@ pub(crate) enum Unfrozen {
     Held(ValueId, ValueId),
     /// The kernel reads what it stores in this, or combines it with what is there.
     Once(ValueId, TensorId),
+    /// Powers become numbers of a type without infinities, and no sum of a step is of them.
+    Narrow(ValueId, DType),
     /// CTAs bring this together, each with its part.
     Across(ValueId, ValueId),
     /// CTAs of a cluster copy for one another.
@@ -86,6 +93,7 @@ impl Unfrozen {
             | Unfrozen::Outside(v, _)
             | Unfrozen::Held(v, _)
             | Unfrozen::Once(v, _)
+            | Unfrozen::Narrow(v, _)
             | Unfrozen::Across(v, _)
             | Unfrozen::Cluster(v)
             | Unfrozen::Turns(v) => *v,
@@ -121,6 +129,9 @@ impl Unfrozen {
             Unfrozen::Once(_, tensor) => format!(
                 "a tile may be computed twice, and what the kernel stores in `{}` depends on what is there",
                 nest.tensor(*tensor).name
+            ),
+            Unfrozen::Narrow(_, dtype) => format!(
+                "powers become {dtype}, which has no infinity: one that is too large would not be seen, as no `sum(..)` of a step is of these powers alone"
             ),
             Unfrozen::Across(_, other) => {
                 format!(
@@ -242,6 +253,31 @@ impl<'n> Step<'n> {
         [a, b].into_iter().any(|of| **of == Expr::Get(value)).then_some(*next)
     }
 
+    /// For what becomes a number of a type without infinities, the sum that is at least as large as each: of the powers that a step defines, over all of them. Otherwise the type.
+    fn narrow(&self, narrow: &[(Expr, DType)]) -> Result<Vec<(ValueId, DType)>, DType> {
+        let is_power = |of: &Expr| {
+            let Expr::Get(power) = of else { return false };
+            let written = |target: Target| target == Target::Value(*power);
+            let mut defs = self.leaves.iter().filter(|leaf| leaf.leaf().is_some_and(|(t, _)| written(t)));
+            let first = defs.next().copied();
+            matches!(first, Some(Stmt::Def { expr: Expr::Un(UnOp::Exp | UnOp::Exp2, _), .. }) if defs.next().is_none())
+        };
+        let sum = |of: &Expr| {
+            self.leaves.iter().find_map(|leaf| match leaf {
+                Stmt::Red { value: sum, op: RedOp::Add, expr } if expr == of => Some(*sum),
+                _ => None,
+            })
+        };
+        let mut found: Vec<(ValueId, DType)> = Vec::new();
+        for (of, dtype) in narrow {
+            let sum = Some(of).filter(|of| is_power(of)).and_then(sum).ok_or(*dtype)?;
+            if !found.contains(&(sum, *dtype)) {
+                found.push((sum, *dtype));
+            }
+        }
+        Ok(found)
+    }
+
     /// What is known of the sums, each the same after a step as before it; otherwise what it is not known of.
     fn sums<'a>(&self, nest: &'a Nest, frames: [ValueId; 2], sums: &[ValueId]) -> Result<Known<'a>, Target> {
         /// The powers that a sum may be scaled by: those of the weights, none, those of their squares.
@@ -271,7 +307,8 @@ impl<'n> Step<'n> {
         frames: [ValueId; 2],
         scales: &BTreeMap<ValueId, i32>,
     ) -> (Known<'a>, Option<Target>) {
-        let mut known = Known { nest, at: At::Loop, of: before(frames[0], scales), frames, power: None };
+        let of = before(frames[0], scales);
+        let mut known = Known { nest, at: At::Loop, of, frames, power: None, narrow: Vec::new() };
         let mut wrong = None;
         for leaf in &self.leaves {
             let (target, expr) = self.written(leaf);
@@ -348,14 +385,22 @@ impl Frozen {
             step.sums(nest, [value, next], &sums).map_err(|target| Unfrozen::Depends(value, target))?;
         let is_scaled = |v: &&ValueId| known.of.get(v).is_some_and(|of| matches!(of, Some(Scaled(_))));
         let scaled: Vec<ValueId> = sums.iter().filter(is_scaled).copied().collect();
+        let narrow = step.narrow(&known.narrow).map_err(|dtype| Unfrozen::Narrow(value, dtype))?;
+        let in_registers = |of: ValueId| {
+            let value = nest.value(of);
+            let own = value.dtype == DType::F32 && value.placement == Placement::Register;
+            own && !nest.across.contains_key(&of)
+        };
+        if let Some((sum, _)) = narrow.iter().find(|(sum, _)| !in_registers(*sum)) {
+            return Err(Unfrozen::Held(value, *sum));
+        }
         for sum in scaled.iter().chain([&value]) {
             let of = nest.value(*sum);
             let starts = of.init.or(of.reduction.map(|op| f64::from(op.neutral())));
             if *sum != value && starts != Some(0.0) {
                 return Err(Unfrozen::Start(value, *sum));
             }
-            if of.dtype != DType::F32 || of.placement != Placement::Register || nest.across.contains_key(sum)
-            {
+            if !in_registers(*sum) {
                 return Err(Unfrozen::Held(value, *sum));
             }
         }
@@ -385,7 +430,7 @@ impl Frozen {
         let left_out = next.iter().chain(&ones).copied().collect();
         let unused = unused(&steps, &inside, value, left_out);
         let produced = first.any(&|s| matches!(s, Stmt::For { digit, .. } if nest.produced.contains(digit)));
-        Ok(Frozen { digit: *digit, value, next, ones, unused, sums: scaled, produced })
+        Ok(Frozen { digit: *digit, value, next, ones, unused, sums: scaled, narrow, produced })
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Join {
     pub axis: AxisId,
     /// Its slots in the order in which lanes exchange them.
     pub slots: Vec<u32>,
+    /// Whether products of the step before are in flight where lanes exchange them, and read the registers of those before.
+    pub early: bool,
 }
 
 impl Join {
@@ -29,6 +31,13 @@ impl Join {
     pub fn place(&self, slot: u32) -> Option<u32> {
         let at = self.slots.iter().position(|own| *own == slot)?;
         Some((at / EXCHANGED * EXCHANGED + joined_place(at % EXCHANGED)) as u32)
+    }
+
+    /// The places of all elements that lanes exchange where a tile has these slots.
+    pub fn places(&self, slots: &[u32]) -> Vec<u32> {
+        let chunks = (0..).step_by(EXCHANGED).zip(self.slots.chunks(EXCHANGED));
+        let whole = chunks.filter(|(_, own)| own.iter().all(|slot| slots.contains(slot)));
+        whole.flat_map(|(first, own)| first..first + own.len() as u32).collect()
     }
 }
 
@@ -40,11 +49,7 @@ impl Joins {
     /// Those of a nest whose places are planned.
     pub fn of(nest: &Nest, places: &Places) -> Joins {
         let mut joins = Joins::default();
-        // Where a product is issued a step ahead, the one before it still reads its registers while lanes compute, and `ptxas` may take
-        // these for the next words: lanes exchange behind the wait then, for each product.
-        if !nest.ahead.is_empty() {
-            return joins;
-        }
+        let skews = nest.skews();
         leaves(&nest.body, &mut |path, leaf| {
             let Some(product) = nest.product(path, leaf) else { return };
             let Factor::Computed(Expr::Get(value)) = product.factor(Operand::A) else { return };
@@ -53,6 +58,7 @@ impl Joins {
                 return;
             }
             let [m, _, k] = product.digits;
+            let early = skews.iter().flatten().any(|skew| skew.computed.contains(value));
             for place in places.of_value(*value) {
                 let slots = place.registers.as_ref().and_then(|layout| order(nest, *value, layout, [m, k]));
                 joins.0.extend(slots.map(|slots| Join {
@@ -60,6 +66,7 @@ impl Joins {
                     nth: place.nth,
                     axis: k.axis,
                     slots,
+                    early,
                 }));
             }
         });
@@ -74,7 +81,8 @@ impl Joins {
     pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
         self.0.iter().try_for_each(|join| {
             let (name, axis) = (&nest.value(join.value).name, nest.axis(join.axis));
-            writeln!(out, "join {name}: along {axis}, {} registers", join.slots.len() / 4)
+            let early = if join.early { ", while products read those before" } else { "" };
+            writeln!(out, "join {name}: along {axis}, {} registers{early}", join.slots.len() / 4)
         })
     }
 }

@@ -40,10 +40,13 @@ impl Maxima {
             let names: Vec<&str> = values.iter().map(|v| &*nest.value(*v).name).collect();
             names.join(", ")
         };
-        for Frozen { digit, value, unused, sums, .. } in &self.all {
+        for Frozen { digit, value, unused, sums, narrow, .. } in &self.all {
             let (own, at) = (names(&[*value]), nest.digit_name(*digit));
             let (unused, sums) = (names(unused), names(sums));
             writeln!(out, "frozen {own} in `{at}`: without {unused}; again unless {sums} are finite")?;
+            for (sum, dtype) in narrow {
+                writeln!(out, "frozen {own}: again unless {} are {dtype}", names(&[*sum]))?;
+            }
         }
         Ok(())
     }

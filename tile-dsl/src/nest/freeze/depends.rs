@@ -13,7 +13,7 @@
 //!
 //! In a loop a maximum may be too low, so that what it scales overflows. That is seen in the sums at the end: infinities and what is no
 //! number go on to them. So nothing there may hide one: no quotient by what is scaled, no comparison of it, no power that grows with
-//! the maximum. Behind the loop the sums are known to be finite.
+//! the maximum. Behind the loop the sums are known to be finite. What becomes numbers without infinities is a list of its own.
 
 use super::super::{Expr, Nest, Stmt, Target, ValueId};
 use crate::{
@@ -84,6 +84,8 @@ pub(super) struct Known<'n> {
     pub frames: [ValueId; 2],
     /// The exponential that powers are of.
     pub power: Option<UnOp>,
+    /// What becomes a number of a type without infinities in the loop: too large, it would be the largest one, and not be seen.
+    pub narrow: Vec<(Expr, DType)>,
 }
 
 impl Known<'_> {
@@ -154,11 +156,17 @@ impl Known<'_> {
                 self.of(c)?.is_free().then_some(())?;
                 self.of(a)?.like(self.of(b)?)?
             }
-            // 8 bits hold no infinity: what is too large for them would not be seen. The difference from a maximum that is too low is
-            // large, and would be rounded more than one from the greatest.
+            // The difference from a maximum that is too low is large, and would be rounded more than one from the greatest.
             Expr::Cast(dtype, a) => match self.of(a)? {
                 FREE | Zero => FREE,
-                scaled @ Scaled(_) if dtype.is_float() && *dtype != DType::F8 => scaled,
+                scaled @ Scaled(_) => {
+                    let format = dtype.float()?;
+                    if !format.has_infinities() {
+                        (self.at == At::Loop).then_some(())?;
+                        self.narrow.push(((**a).clone(), *dtype));
+                    }
+                    scaled
+                }
                 _ => return None,
             },
             other => {
