@@ -6,6 +6,8 @@
 
 #[path = "support/examples.rs"]
 mod examples;
+#[path = "support/flights.rs"]
+mod flights;
 
 use examples::{EVERY, product};
 use rayon::prelude::*;
@@ -14,8 +16,8 @@ use tile_bench::Machine;
 use tile_dsl::program::Program;
 use tile_fuzz::digest;
 use tile_runtime::Ptx;
-use tile_sass::{Listing, Resources};
-use tilewright::{AnySchedule, Variant};
+use tile_sass::{Listing, Options, Resources, Tools};
+use tilewright::{AnySchedule, Stage, Variant, emit_program};
 
 /// Registers more than recorded that are let pass as long as occupancy stays: the allocator's noise.
 const REGISTER_SLACK: u32 = 8;
@@ -226,6 +228,23 @@ fn schedules_stay_within_their_recorded_resources() {
         "the machine code got worse:\n{}\n`TILEWRIGHT_BLESS=1 scripts/check-ptx.sh` records it",
         worse.join("\n")
     );
+}
+
+/// Programs of a seed in which products have an operand in registers while threads compute the next one.
+#[test]
+#[ignore = "needs ptxas and nvdisasm: scripts/check-ptx.sh fetches them and runs this"]
+fn operands_in_flight_keep_their_registers() {
+    let count = std::env::var("TILEWRIGHT_FLIGHTS").map_or(12, |n| n.parse().expect("a number"));
+    let tools = Tools::find().unwrap_or_else(|e| panic!("{e}"));
+    let early = |(text, program): &(String, Program)| -> Vec<String> {
+        let ptx = emit_program(program, Variant::General, Stage::Ptx).expect("a legal schedule compiles");
+        assert!(ptx.contains("wgmma.mma_async"), "{text}");
+        let assembly = tools.assemble(&ptx, &Options::default()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let all = Listing::parse(&assembly.sass).touched_in_flight();
+        all.into_iter().map(|early| format!("{early}, in {text}")).collect()
+    };
+    let found: Vec<String> = flights::flights(7, count).par_iter().flat_map(early).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]

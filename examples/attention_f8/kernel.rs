@@ -113,9 +113,3 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     wgmma_narrow,
     wgmma_narrow_frozen
 ];
-
-/// What weights should reach under a schedule. Where the maximum stays as the first tile of keys leaves it, those of later tiles need room
-/// up to 448: 2³ leaves 2⁵ of it.
-pub fn reach(schedule: &dyn AnySchedule) -> f32 {
-    if schedule.name().ends_with("_frozen") { 3.0 } else { 8.0 }
-}

@@ -12,7 +12,7 @@ use common::{
     options::{elements, size},
     run::run_all,
 };
-use kernel::{SCHEDULES, attention_f8, reach};
+use kernel::{SCHEDULES, attention_f8};
 use std::process::ExitCode;
 use tile_bench::record::{Record, judge, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float, prelude::f8};
@@ -44,6 +44,12 @@ impl Options {
             false => Size { b: 1, h: 2, m: 160, n: 100, d: 64 },
         })
     }
+}
+
+/// What weights should reach under a schedule. Where the maximum stays as the first tile of keys leaves it, those of later tiles need room
+/// up to 448: 2³ leaves 2⁵ of it.
+fn reach(schedule: &dyn AnySchedule) -> f32 {
+    if schedule.name().ends_with("_frozen") { 3.0 } else { 8.0 }
 }
 
 /// The greatest number of e4m3.
