@@ -34,6 +34,9 @@ compare mutation/cp_async_mbarrier.ptx --block 64 --arg in:768xu32:$words --arg 
 compare mutation/scan.ptx --block 128 --arg in:128xu32:$words --arg out:256xu32
 compare mutation/named_barriers.ptx --block 128 --arg in:384xu32:$words --arg out:64xu32
 compare mutation/split_k.ptx --grid 4 --block 64 --arg in:256xu32:$words --arg part:256xu32 --arg count:1xu32 --arg out:64xu32
+compare mutation/tile_counter.ptx --grid 3 --block 96 --arg in:640xu32:$words --arg counter:1xu32 --arg out:640xu32
+compare mutation/marked_again.ptx --grid 2 --block 96 --arg in:512xu32:random=0..66000 --arg out:512xu32
+compare mutation/skewed_rings.ptx --block 96 --arg k:384xu32:$words --arg v:384xu32:$words --arg out:64xu32
 compare mutation/flag_chain.ptx --grid 4 --block 64 --arg in:256xu32:$words --arg sums:256xu32 --arg flags:4xu32
 compare mutation/mma_ldmatrix.ptx --block 64 --arg a:2048xf16:random=-4..5 --arg b:512xf16:random=-4..5 --arg out:256xf32
 compare mutation/lock.ptx --block 128 --arg out:1xu32
@@ -44,6 +47,8 @@ compare mutation/multicast.ptx --grid 2 --block 64 --buffer in:640xu32:$words --
 compare mutation/wgmma_ring.ptx --block 160 --buffer a:15360xf16:random=-4..5 --buffer b:1920xf16:random=-4..5 \
   --arg map:a:f16:240x64:16x64:32B --arg map:b:f16:240x8:16x8:32B --arg out:512xf32
 compare mutation/wgmma_registers.ptx --block 128 --arg a:2048xf16:random=-4..5 --arg b:256xf16:random=-4..5 --arg out:512xf32
+compare mutation/wgmma_skewed.ptx --block 160 --arg q:1024xf16:random=-4..5 --arg k:3072xf16:random=-4..5 --arg v:1536xf16:random=-4..5 \
+  --arg out:512xf32
 compare mutation/cluster_barrier.ptx --grid 4 --block 64 --arg out:256xu32
 compare mutation/cluster_mbarrier.ptx --grid 4 --block 32 --arg out:128xu32
 compare mutation/bulk_exchange.ptx --grid 2 --block 64 --arg out:64xu32

@@ -74,7 +74,8 @@
 //! - Warps are agents of the race checks: a synchronisation of part of a warp counts for all of it. Between CTAs that
 //!   cannot wait for one another, two accesses to one place race whatever the memory model's order would be.
 //! - Of the atomics that touch one place the last stands for all, so that a weak access which is ordered after that one
-//!   alone passes; so does a weak write after a strong read of another scope. A release whose scope leaves the acquirer out
+//!   alone passes; so does a weak write after a strong read of another scope. In shared memory the scopes of
+//!   strong accesses are not compared. A release whose scope leaves the acquirer out
 //!   still comes after the releaser's reads: no write over what it has read is reported.
 //! - A launch is alone on the device, so `griddepcontrol` never waits; [`Launch::dependent`] asks whether it would where it must. `setmaxnreg` moves registers between warps, but
 //!   nothing tells how many a warp needs. Prefetches and cache hints are checked when decoded and have no effect.

@@ -73,9 +73,13 @@ pub(crate) const ANY_LANE: u32 = 63;
 /// Lane number of an access by lanes of which nobody knows which: of several readers one lane is remembered.
 pub(crate) const MIXED: u32 = 61;
 
-/// How an access takes part in the memory model (PTX ISA §8.4, §8.7).
+/// How an access takes part in the memory model (PTX ISA §8.4, §8.5, §8.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Strength(u8);
+
+/// Marks of a strong access whose scope is the CTA, or the cluster.
+const OF_CTA: u8 = 8;
+const OF_CLUSTER: u8 = 16;
 
 impl Strength {
     pub const WEAK: Strength = Strength(0);
@@ -87,6 +91,28 @@ impl Strength {
     pub fn fenced(self, fenced: bool) -> Strength {
         Strength(self.0 | (fenced as u8) << 2)
     }
+
+    /// A strong access at a scope.
+    pub fn at(self, scope: Scope) -> Strength {
+        let narrow = match scope {
+            _ if !self.is_strong() => 0,
+            Scope::Cta => OF_CTA,
+            Scope::Cluster => OF_CLUSTER,
+            Scope::Gpu => 0,
+        };
+        Strength(self.0 | narrow)
+    }
+
+    /// Whether the scope leaves other clusters out.
+    pub fn is_narrow(self) -> bool {
+        self.0 & (OF_CTA | OF_CLUSTER) != 0
+    }
+
+    /// Whether the scope contains a thread of another CTA, which may be of the same `cluster`.
+    pub fn reaches(self, cluster: bool) -> bool {
+        self.0 & OF_CTA == 0 && (cluster || self.0 & OF_CLUSTER == 0)
+    }
+
     #[inline(always)]
     pub fn is_strong(self) -> bool {
         self.0 & 1 != 0

@@ -57,12 +57,12 @@ impl Engine<'_> {
             let buffer = (ai as u32, a.size);
             let weak = !l.strength.is_strong();
             let start = lanes.trailing_zeros() as usize;
-            // All lanes of a load read the same: one access by the warp as a whole.
+            // All lanes of the warp read the same: one access by the warp as a whole.
             let spread = match lanes {
                 u32::MAX => l.addr.iter().fold(0, |s, x| s | (x ^ l.addr[0])),
                 _ => (0..32).filter(|i| lanes >> i & 1 != 0).fold(0, |s, i| s | (l.addr[i] ^ l.addr[start])),
             };
-            let together = weak && !l.write && spread == 0 && lanes & (lanes - 1) != 0;
+            let together = weak && !l.write && spread == 0 && lanes == w.live && lanes & (lanes - 1) != 0;
             let mut left = if together { 1 << start } else { lanes };
             if weak && !l.write {
                 me.access.lane = if together { ANY_LANE as u8 } else { 0 };
@@ -191,7 +191,8 @@ impl Engine<'_> {
         sem: Sem,
     ) {
         let bytes = a.ty.bytes() * a.more.len().max(1) as u32;
-        let l = Lanes { groups, addr, bytes, strength: w.strength(sem), write: true, values: &[] };
+        let l =
+            Lanes { groups, addr, bytes, strength: w.strength(sem).at(a.scope), write: true, values: &[] };
         self.check_global(w, pc, &l);
         self.observe_global(w, groups, addr, a.sem, a.scope);
         self.publish_global(w, groups, addr, a.sem, a.scope, true);
@@ -293,7 +294,7 @@ impl Engine<'_> {
             self.observe_global(w, &groups, addr, mem.sem, mem.scope);
         }
         let bytes = mem.reach();
-        let strength = w.strength(mem.sem);
+        let strength = w.strength(mem.sem).at(mem.scope);
         let l = Lanes { groups: &groups, addr, bytes, strength, write: false, values: &[] };
         self.check_global(w, pc, &l);
         let width = mem.width.min(4);
@@ -332,7 +333,7 @@ impl Engine<'_> {
         let words = mem.width.div_ceil(4);
         let values: Vec<Slot> = mem.regs.iter().flat_map(|r| *r..*r + words).collect();
         let bytes = mem.bytes();
-        let strength = w.strength(mem.sem);
+        let strength = w.strength(mem.sem).at(mem.scope);
         let l = Lanes { groups: &groups, addr, bytes, strength, write: true, values: &values };
         self.check_global(w, pc, &l);
         if strong {

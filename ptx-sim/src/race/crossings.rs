@@ -70,8 +70,7 @@ impl Crossings {
             if !written && !read {
                 continue;
             }
-            let strong = w.strength.is_strong();
-            let (weak, strong) = (written && (!strong || both(k)), written && strong);
+            let (weak, strong) = (written && (w.is_weak() || both(k)), written && !w.is_weak());
             let join = |old: u64| {
                 let (w, s, r) = (old & MANY, old >> 21 & MANY, old >> 42 & MANY);
                 let w = if weak { with(w, unit) } else { w };

@@ -31,13 +31,27 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// Morally strong (PTX ISA §8.7): both are strong, at scopes that contain the other's thread.
+    fn strong_with(&self, o: &Access, per_unit: u32) -> bool {
+        let unit = |a: &Access| a.cta.wrapping_sub(1) / per_unit;
+        let reach = |cluster| self.strength.reaches(cluster) && o.strength.reaches(cluster);
+        let both = self.strength.is_strong() && o.strength.is_strong();
+        both && (self.cta == o.cta || reach(unit(self) == unit(o)))
+    }
+
+    /// Weak for threads of another cluster.
+    pub(super) fn is_weak(&self) -> bool {
+        !self.strength.is_strong() || self.strength.is_narrow()
+    }
+
     /// Agent, clock and lane.
     pub fn who(&self) -> (u32, u32, u32) {
         (self.agent as u32, self.clock, self.lane as u32)
     }
 }
 
-/// Readers: the warps of `cta` in `mask` at `clock`; or, with the lane [`UNIT`], the one unit of that number.
+/// Readers: the warps of `cta` in `mask` at `clock`, all of one lane, or all of [`ANY_LANE`], or [`MIXED`]; or, with the lane
+/// [`UNIT`], the one unit of that number.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Readers {
     cta: u32,
@@ -57,6 +71,15 @@ impl Readers {
     fn lane(self) -> u32 {
         self.place >> 24 & 63
     }
+
+    /// The lane of these readers and of one more, of the warp `bit`.
+    fn lane_with(self, lane: u32, bit: u32) -> u32 {
+        match self.lane() {
+            same if same == lane => lane,
+            _ if self.mask == bit => ANY_LANE,
+            _ => MIXED,
+        }
+    }
 }
 
 impl Readers {
@@ -71,8 +94,6 @@ impl Readers {
         let unit = self.lane() == UNIT;
         let lane = match self.lane() {
             UNIT => ANY_LANE,
-            // Of readers of several warps one lane is remembered, if it is the same.
-            ANY_LANE if self.mask.count_ones() != 1 => MIXED,
             lane => lane,
         } as u8;
         let (mut left, cta, clock) = (if unit { 1 } else { self.mask }, self.cta, self.clock);
@@ -161,7 +182,7 @@ impl GlobalShadow {
                     let first = number as usize * PAGE + row;
                     let both = |k: usize| {
                         let list = self.covered.get(&(page, (row + k) as u32));
-                        list.is_some_and(|l| l.iter().any(|o| !o.strength.is_strong()))
+                        list.is_some_and(|l| l.iter().any(Access::is_weak))
                     };
                     c.add_row(alloc as usize, first, unit, (w, r), both);
                 }
@@ -248,8 +269,8 @@ impl GlobalShadow {
                 let mut bad = !unwritten && page.w[k..k + n].iter().any(|w| w.cta != 0);
                 for r in &mut readers[k..(k + n).min(PAGE)] {
                     if (r.cta, r.clock) == (a.cta, a.clock) && r.lane() != UNIT && !bad {
+                        let lane = r.lane_with(lane, bit);
                         r.mask |= bit;
-                        let lane = if r.lane() == lane { lane } else { ANY_LANE };
                         r.place = r.place & MARKS | lane << 24 | a.pc & PC;
                     } else if r.cta == 0 && !bad {
                         let place = lane << 24 | a.pc & PC;
@@ -345,11 +366,10 @@ impl GlobalShadow {
             if o.cta == 0 || conflict.is_some_and(|c: (_, _, bool)| !c.2) || ordered(o, writes) {
                 continue;
             }
-            let both_strong = strong && o.strength.is_strong();
             // Fenced writes may be flags, which others poll without being ordered.
             let same = (o.agent, o.cta) == (a.agent, a.cta);
             let exchange = if write { same } else { !o.strength.is_fenced() };
-            if !both_strong {
+            if !a.strong_with(o, me.per_unit) {
                 conflict = Some((kind, *o, false));
             } else if o.strength.is_volatile() && a.strength.is_volatile() && exchange {
                 conflict = Some((kind, *o, true));
@@ -368,16 +388,13 @@ impl GlobalShadow {
                 && let Some(list) = self.more.get(&key)
                 && late.is_none()
             {
-                late = list.iter().find(|o| !(ordered(o, seen) || o.strength.is_strong() && strong)).copied();
+                late = list.iter().find(|o| !(ordered(o, seen) || a.strong_with(o, me.per_unit))).copied();
             }
             if let Some(o) = late.filter(|_| !raced) {
                 conflict = Some((RaceKind::WriteAfterRead, o, false));
             }
             // Unordered writes, and weak ones under a strong one, which other strong accesses need not be ordered with.
-            let outlives = |o: &Access| {
-                let weak = !o.strength.is_strong();
-                if strong { weak } else { !ordered(o, writes) }
-            };
+            let outlives = |o: &Access| if strong { o.is_weak() } else { !ordered(o, writes) };
             if r.place & COVERED != 0
                 && let Some(list) = self.covered.get_mut(&key)
             {
@@ -413,7 +430,7 @@ impl GlobalShadow {
             && (r.cta, r.clock) == (a.cta, a.clock)
             && r.lane() != UNIT
         {
-            let lane = if r.lane() == a.lane as u32 { r.lane() } else { ANY_LANE };
+            let lane = r.lane_with(a.lane.into(), 1 << bit);
             (c.mask, c.place) = (r.mask | 1 << bit, place(r.place, lane));
             return conflict;
         }

@@ -32,7 +32,7 @@ pub(crate) struct Shadow {
     w: Vec<Write>,
     /// Clock of the readers in the high half, mask of warps in the low half.
     r: Vec<u64>,
-    /// Lane of the readers: one, [`ANY_LANE`], or a group of them.
+    /// Lane of the readers: one, [`ANY_LANE`], a group of them; of several warps, if it is not the same of all, [`MIXED`].
     r_lane: Vec<u8>,
     groups: Groups,
     w_pc: Vec<u32>,
@@ -45,6 +45,12 @@ pub(crate) struct Shadow {
     /// Also report races (otherwise only uninitialised reads).
     races: bool,
     uninit: bool,
+}
+
+/// What stands for different lanes that read a cell: those of `readers`, and one of `who`.
+#[inline(always)]
+fn several(readers: u64, who: &Who) -> u8 {
+    (if readers as u32 == who.bit { ANY_LANE } else { MIXED }) as u8
 }
 
 fn refill<T: Clone>(v: &mut Vec<T>, n: usize, x: T) {
@@ -106,9 +112,8 @@ impl Shadow {
         if again {
             for (k, (r, l)) in r.iter_mut().zip(lanes).enumerate() {
                 let again = *r as i64 >= clock;
-                // Another warp's read in this epoch keeps its lane only if it is the same.
                 let lane = lane_of(k);
-                *l = if !again | (*l == lane) { lane } else { ANY_LANE as u8 };
+                *l = if !again | (*l == lane) { lane } else { several(*r, who) };
                 *r = if again { *r | who.bit as u64 } else { mine };
             }
         } else {
@@ -174,7 +179,7 @@ impl Shadow {
             }
             for k in 0..N {
                 let same = again && r[k] >> 32 == who.clock as u64;
-                lanes[k] = if same && lanes[k] != lane { ANY_LANE as u8 } else { lane };
+                lanes[k] = if same && lanes[k] != lane { several(r[k], who) } else { lane };
                 r[k] = if same { r[k] | mine } else { mine };
             }
             *pcs = [who.pc; N];
@@ -454,9 +459,9 @@ impl Shadow {
         let (clock, mask) = ((self.r[c] >> 32) as u32, self.r[c] as u32);
         for k in (0..32).filter(|k| clock != 0 && mask >> k & 1 != 0) {
             let agent = self.first + k;
-            // Of readers of several warps one lane is remembered, if it is the same; the reader's own warp is excused.
+            // Of several warps, the reader's own is excused.
             let alone = mask.count_ones() == 1;
-            let lane = self.reader_lane(c, alone);
+            let lane = self.r_lane[c] as u32;
             let unordered = self.groups.lanes(lane).find(|lane| !order.after_read(agent, clock, *lane));
             if let Some(lane) = unordered
                 && (agent != who.agent || alone)
@@ -471,22 +476,14 @@ impl Shadow {
         past.readers.iter().find(unordered).map(|r| Issue::Race(reading(r))).or(loose)
     }
 
-    /// The lane of the readers of a cell, or their group; `alone`: they are of one warp.
-    fn reader_lane(&self, c: usize, alone: bool) -> u32 {
-        match self.r_lane[c] as u32 {
-            ANY_LANE.. if !alone => MIXED,
-            lane => lane,
-        }
-    }
-
     /// One more read of a cell at the clock of those before.
     fn read_again(&mut self, c: usize, who: &Who) {
-        self.r[c] |= who.bit as u64;
-        self.r_lane[c] = match self.r_lane[c] {
-            lane if lane as u32 == who.lane => lane,
-            lane if who.partial => self.groups.with(lane, who.lane),
-            _ => ANY_LANE as u8,
+        self.r_lane[c] = match (self.r_lane[c], several(self.r[c], who)) {
+            (lane, _) if lane as u32 == who.lane => lane,
+            (lane, any) if who.partial && any == ANY_LANE as u8 => self.groups.with(lane, who.lane),
+            (_, any) => any,
         };
+        self.r[c] |= who.bit as u64;
         self.r_pc[c] = who.pc;
     }
 
@@ -505,8 +502,7 @@ impl Shadow {
         // Readers of other clocks that this read is not ordered after move to the record.
         let mut moved = Vec::new();
         for k in (0..32).filter(|k| clock != 0 && mask >> k & 1 != 0) {
-            let lane = self.reader_lane(c, mask.count_ones() == 1);
-            let (agent, pc) = (self.first + k, self.r_pc[c]);
+            let (agent, lane, pc) = (self.first + k, self.r_lane[c] as u32, self.r_pc[c]);
             let lanes = self.groups.lanes(lane).filter(|lane| !order.after_read(agent, clock, *lane));
             moved.extend(lanes.map(|lane| Reader { agent, clock, lane, pc, strong: false }));
         }

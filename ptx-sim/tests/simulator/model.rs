@@ -178,6 +178,35 @@ fn a_weak_write_stays_under_later_atomics() {
 }
 
 #[test]
+fn atomics_reach_the_threads_of_their_scope() {
+    // Of two CTAs, with one shadow for both and with one for each.
+    let flag = ptx!("atomrace").replace("st.global.u32", "st.relaxed.gpu.global.u32");
+    let sum = ptx!("atomrace").replace(" st.global.u32 [%d1], 0;\n", "");
+    let sum = sum.replace("atom.global.add.u32 %r4, [%d1], 1;", "red.global.add.u32 [%d1], 1;");
+    for (name, ptx, hint) in [
+        ("atom", flag, "release and acquire at gpu scope order CTAs"),
+        ("red", sum, "nothing in this kernel orders CTAs"),
+    ] {
+        let at = |scope: &str| {
+            ptx.replace("atom.global", &format!("atom.relaxed.{scope}.global"))
+                .replace("red.global", &format!("red.relaxed.{scope}.global"))
+        };
+        for scope in ["gpu", "sys"] {
+            accepted(name, &at(scope), 2, 32);
+        }
+        for scope in ["cta", "cluster"] {
+            found(name, &at(scope), 2, 32, |k| matches!(k, K::GlobalRace(_)), hint);
+            accepted(name, &at(scope), 1, 32);
+        }
+        // Within a cluster its scope is wide enough.
+        let cluster =
+            |scope: &str| at(scope).replace("(.param .u64 p)", "(.param .u64 p) .reqnctapercluster 2, 1, 1");
+        accepted(name, &cluster("cluster"), 2, 32);
+        found(name, &cluster("cta"), 2, 32, |k| matches!(k, K::GlobalRace(_)), "unordered with the write by");
+    }
+}
+
+#[test]
 fn a_reader_is_told_of_each_unordered_asynchronous_write() {
     let c2 = ptx!("c2");
     for r in schedules(c2, 1, 32) {

@@ -25,10 +25,10 @@ impl T {
             bit: 1 << a,
             pc: 0,
             strength: if strong { Strength::STRONG } else { Strength::WEAK },
-            partial: act == Act::Read,
+            partial: act == Act::Read && lane != ANY_LANE,
         };
         let mut first = None;
-        self.c.touch(a, 1 << lane);
+        self.c.touch(a, if lane == ANY_LANE { !0 } else { 1 << lane });
         self.s.access(at, act, &who, self.c.seen(a), |i, _| first = first.or(Some(i)));
         first
     }
@@ -60,6 +60,30 @@ fn groups_of_lanes_arrive_for_what_they_read() {
     assert_eq!(written_after([1 << 1 | 1 << 2, 1 << 3]), Some(RaceKind::WriteAfterRead));
     assert_eq!(written_after([1 << 1, 1 << 3 | 1 << 4]), Some(RaceKind::WriteAfterRead));
     assert_eq!(written_after([1 << 1 | 1 << 2, 1 << 5]), Some(RaceKind::WriteAfterRead));
+}
+
+/// Warps 0 and 1 read a byte at one clock, with lanes of their own; lanes 0 of both arrive, and warp 2 writes it then.
+fn written_after_two(lanes: [u32; 2]) -> Option<RaceKind> {
+    let (mut t, mut token) = (T::new(), Token::default());
+    let at = (8, 2);
+    t.write(0, 0, at);
+    t.c.full(0..3);
+    for (warp, lane) in lanes.into_iter().enumerate() {
+        assert_eq!(t.read(warp, lane, at), None);
+    }
+    (0..2).for_each(|warp| t.c.release(warp, 1, &mut token));
+    t.c.acquire(2, &token);
+    race(t.write(2, 0, at))
+}
+
+#[test]
+fn one_lane_does_not_arrive_for_warps_that_read_as_a_whole() {
+    assert_eq!(written_after_two([ANY_LANE; 2]), Some(RaceKind::WriteAfterRead));
+    assert_eq!(written_after_two([5, 5]), Some(RaceKind::WriteAfterRead));
+    assert_eq!(written_after_two([0, 0]), None);
+    // Of different lanes of two warps nobody knows which is whose.
+    assert_eq!(written_after_two([0, 5]), None);
+    assert_eq!(written_after_two([0, ANY_LANE]), None);
 }
 
 fn race(i: Option<Issue>) -> Option<RaceKind> {

@@ -116,6 +116,21 @@ fn words(h: &[u16]) -> Vec<u32> {
     h.chunks_exact(2).map(|c| c[0] as u32 | (c[1] as u32) << 16).collect()
 }
 
+/// What the threads of a warpgroup have of columns `from` to `from + 16` of 64 rows of `k`: the first operand of a `wgmma`.
+fn fragments(a: &[u16], k: usize, from: usize) -> Vec<u16> {
+    let one = |i: usize| {
+        let (t, n) = (i / 4, i % 4);
+        let row = 16 * (t / 32) + t % 32 / 4 + 8 * (n & 1);
+        &a[row * k + from + 2 * (t % 4) + 8 * (n >> 1)..][..2]
+    };
+    (0..4 * 128).flat_map(one).copied().collect()
+}
+
+/// The second operand of a `wgmma` in shared memory: `rows` by 16 elements, as core matrices of eight rows of 16 bytes.
+fn core_matrices(rows: usize, at: impl Fn(usize, usize) -> u16) -> Vec<u16> {
+    (0..rows * 16).map(|i| at(i / 128 * 8 + i / 8 % 8, i / 64 % 2 * 8 + i % 8)).collect()
+}
+
 /// A·Bᵀ of `m`×`k` and 8×`k`, as f32 bits.
 fn product(a: &[f32], b: &[f32], m: usize, k: usize) -> Vec<u32> {
     let at = |i: usize, j: usize| (0..k).map(|x| a[i * k + x] * b[j * k + x]).sum::<f32>();
@@ -203,21 +218,32 @@ pub const CASES: &[Case] = &[
         let (b, hb) = (&b[64 * 32..], &hb[64 * 32..]);
         let (mut fa, mut fb) = (vec![], vec![]);
         for step in 0..2 {
-            for t in 0..128 {
-                for i in 0..4 {
-                    let row = 16 * (t / 32) + t % 32 / 4 + 8 * (i & 1);
-                    let k = 16 * step + 2 * (t % 4) + 8 * (i >> 1);
-                    fa.extend(&ha[row * 32 + k..][..2]);
-                }
-            }
-            for i in 0..128 {
-                // Two core matrices of eight rows of 16 bytes.
-                fb.push(hb[i % 64 / 8 * 32 + 16 * step + i / 64 * 8 + i % 8]);
-            }
+            fa.extend(fragments(&ha, 32, 16 * step));
+            fb.extend(core_matrices(8, |row, i| hb[32 * row + 16 * step + i]));
         }
         s.input("a", &words(&fa));
         s.input("b", &words(&fb));
         s.output("out", product(&a, b, 64, 32));
+    }),
+    case!("wgmma_skewed", 1, 160, |s| {
+        let (all, bits) = halves(64 * 16 + 12 * (16 * 16 + 16 * 8));
+        let at = |from: usize, n: usize| (&all[from..from + n], &bits[from..from + n]);
+        let (q, hq) = at(0, 64 * 16);
+        let (k, hk) = at(64 * 16, 12 * 16 * 16);
+        let (v, hv) = at(64 * 16 + 12 * 16 * 16, 12 * 16 * 8);
+        s.input("q", &words(&fragments(hq, 16, 0)));
+        // K of a step is 16 keys of 16 halves, V is 16 keys of 8: rows of the operands are keys, then columns.
+        let steps = |f: &dyn Fn(usize) -> Vec<u16>| words(&(0..12).flat_map(f).collect::<Vec<_>>());
+        s.input("k", &steps(&|j| core_matrices(16, |row, i| hk[256 * j + 16 * row + i])));
+        s.input("v", &steps(&|j| core_matrices(8, |row, i| hv[128 * j + 8 * i + row])));
+        let score = |i: usize, j: usize, key: usize| {
+            (0..16).map(|x| q[16 * i + x] * k[256 * j + 16 * key + x]).sum::<f32>()
+        };
+        let step = |i: usize, c: usize, j: usize| {
+            (0..16).map(|key| score(i, j, key) * v[128 * j + 8 * key + c]).sum::<f32>()
+        };
+        let one = |i: usize| (0..12).fold(0.0, |o, j| step(i / 8, i % 8, j) - o);
+        s.output("out", (0..64 * 8).map(|i| one(i).to_bits()).collect());
     }),
     case!("cluster_barrier", 4, 64, |s| {
         let mut v: Vec<u32> = (0..256).map(|i| 1000 * (i / 64) + i % 64).collect();
@@ -273,6 +299,32 @@ pub const CASES: &[Case] = &[
         s.output("part", x.iter().map(|v| v.wrapping_mul(3)).collect());
         s.output("count", vec![4]);
         s.output("out", (0..64).map(|t| add((0..4).map(|c| x[64 * c + t].wrapping_mul(3)))).collect());
+    }),
+    case!("tile_counter", 3, 96, |s| {
+        let x = noise(640);
+        s.input("in", &x);
+        s.output("counter", vec![0]);
+        s.output("out", (0..640).map(|i| mad(x[i ^ 32], 3, i as u32 / 64)).collect());
+    }),
+    case!("marked_again", 2, 96, |s| {
+        let mut x: Vec<u32> = noise(512).into_iter().map(|v| v & 0xffff).collect();
+        // Words that mark their tiles: 2 and 6 of the first CTA, 5 of the second.
+        for large in [64 * 2 + 40, 64 * 6 + 3, 64 * 6 + 50, 64 * 5 + 10] {
+            x[large] |= 0x10000;
+        }
+        s.input("in", &x);
+        let again = |tile: usize| u32::from([2, 5, 6].contains(&tile));
+        s.output("out", (0..512).map(|i| mad(x[i], 3, again(i / 64))).collect());
+    }),
+    case!("skewed_rings", 1, 96, |s| {
+        let x = noise(2 * 6 * 64);
+        let (k, v) = x.split_at(6 * 64);
+        s.input("k", k);
+        s.input("v", v);
+        let step = |acc: u32, t: usize, j: usize| {
+            mad(mad(k[64 * j + t], 5, j as u32), v[64 * j + (t ^ 32)], acc.wrapping_mul(3))
+        };
+        s.output("out", (0..64).map(|t| (0..6).fold(0, |acc, j| step(acc, t, j))).collect());
     }),
     case!("flag_chain", 4, 64, |s| {
         let x = noise(256);
