@@ -12,7 +12,7 @@ use common::{
     options::{elements, size},
     run::run_all,
 };
-use kernel::{SCHEDULES, attention};
+use kernel::{SCHEDULES, attention, attention_plain};
 use std::process::ExitCode;
 use tile_bench::record::{Record, judge, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float};
@@ -71,7 +71,10 @@ impl Generic for Options {
             let mut o = Buffer::<T>::poisoned(device, &shape(size.m))?;
             let [q_in, k_in, v_in] = &on_device;
             let launch = measure(device, || {
-                attention(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run()
+                match schedule.kernel() {
+                    "attention" => attention(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run(),
+                    _ => attention_plain(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run(),
+                }
             })?;
             let o = o.to_vec()?;
             let Size { b, h, m, n, d } = size;
