@@ -57,6 +57,7 @@ pub(super) fn serve(listener: TcpListener, rules: Rules) -> io::Result<JoinHandl
             ranks: rules.ranks,
             rules,
             strangers: Vec::new(),
+            early: Vec::new(),
             present: BTreeMap::new(),
         };
         while !meeting.step(&listener) {
@@ -85,15 +86,15 @@ struct Present {
     address: IpAddr,
 }
 
-impl Present {
-    fn answer(&self, answer: &[u8]) {
-        let until = Instant::now() + ANSWER;
-        if self.stream.set_nonblocking(false).is_ok() {
-            // Who is gone needs no answer.
-            let _ = write_until(&mut &self.stream, answer, || Instant::now() >= until);
-        }
+fn answer(mut stream: &TcpStream, answer: &[u8]) {
+    let until = Instant::now() + ANSWER;
+    if stream.set_nonblocking(false).is_ok() {
+        // Who is gone needs no answer.
+        let _ = write_until(&mut stream, answer, || Instant::now() >= until);
     }
+}
 
+impl Present {
     fn is_gone(&self) -> bool {
         match self.stream.peek(&mut [0]) {
             Ok(0) => true,
@@ -110,6 +111,8 @@ struct Meeting {
     waited: Duration,
     ranks: Option<u32>,
     strangers: Vec<Stranger>,
+    /// Ranks that came before rank 0, where that is of this process: it is to hear what is wrong with them.
+    early: Vec<(TcpStream, Hello)>,
     present: BTreeMap<u32, Present>,
 }
 
@@ -117,7 +120,7 @@ impl Meeting {
     /// Looks at all connections; returns whether the meeting is over.
     fn step(&mut self, listener: &TcpListener) -> bool {
         self.welcome(listener);
-        let mut said = Vec::new();
+        let mut said = std::mem::take(&mut self.early);
         let now = Instant::now();
         self.strangers.retain_mut(|stranger| match stranger.listen(now) {
             Heard::Nothing => true,
@@ -127,8 +130,12 @@ impl Meeting {
                 false
             }
         });
+        // Rank 0 first.
+        said.sort_by_key(|(_, hello)| hello.rank);
         for (stream, hello) in said {
-            if self.admit(stream, hello) {
+            if self.rules.ranks.is_some() && hello.rank != 0 && !self.present.contains_key(&0) {
+                self.early.push((stream, hello));
+            } else if self.admit(stream, hello) {
                 return true;
             }
         }
@@ -137,7 +144,8 @@ impl Meeting {
             self.met();
             return true;
         }
-        if self.present.is_empty() && self.rules.abandoned.load(Ordering::Acquire) {
+        let nobody = self.present.is_empty() && self.early.is_empty();
+        if (nobody || self.rules.ranks.is_some() && !self.present.contains_key(&0)) && self.rules.abandoned.load(Ordering::Acquire) {
             return true;
         }
         if self.deadline.is_some_and(|deadline| now >= deadline) {
@@ -173,7 +181,7 @@ impl Meeting {
         let new = Present { stream, hello, address: address.ip().to_canonical() };
         if new.hello.job != self.rules.job {
             let what = "what meets there is another job".into();
-            new.answer(&envelope(&Answer::None { what }));
+            answer(&new.stream, &envelope(&Answer::None { what }));
             return false;
         }
         // No rank says that.
@@ -182,9 +190,9 @@ impl Meeting {
         }
         let expected = *self.ranks.get_or_insert(ranks);
         if ranks != expected {
-            let who = self.present.keys().next().map_or("the others say".into(), |r| format!("rank {r} says"));
+            let other = self.present.keys().next().copied().unwrap_or(0);
             let what =
-                format!("rank {rank} says that there are {ranks} ranks, and {who} that there are {expected}");
+                format!("rank {rank} says that there are {ranks} ranks, and rank {other} that there are {expected}");
             return self.end(what, Some(new));
         }
         if let Some((other, _)) = self.present.iter().find(|(_, p)| p.hello.gpu != new.hello.gpu) {
@@ -219,9 +227,10 @@ impl Meeting {
     }
 
     /// Answers all. Rank 0 comes last: its process, which this is a thread of, may end then.
-    fn tell(&self, answer: &Answer, also: Option<&Present>) {
-        let answer = envelope(answer);
-        also.into_iter().chain(self.present.values().rev()).for_each(|rank| rank.answer(&answer));
+    fn tell(&self, said: &Answer, also: Option<&Present>) {
+        let bytes = envelope(said);
+        let others = self.early.iter().map(|(stream, _)| stream).chain(also.map(|rank| &rank.stream));
+        others.chain(self.present.values().rev().map(|rank| &rank.stream)).for_each(|to| answer(to, &bytes));
     }
 }
 
