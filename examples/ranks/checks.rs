@@ -80,7 +80,11 @@ impl Here<'_> {
             let wanted = expected(rank);
             self.checks += 1;
             if found != wanted {
-                let what = format!("{call} of {} {} on rank {rank} gives {found:?}, and not {wanted:?}", found.len(), T::DTYPE);
+                let what = format!(
+                    "{call} of {} {} on rank {rank} gives {found:?}, and not {wanted:?}",
+                    found.len(),
+                    T::DTYPE
+                );
                 return Err(Error::Shape(what));
             }
         }
@@ -116,8 +120,7 @@ impl Here<'_> {
         }
         // A part of a tensor.
         let mut x = self.buffers(|rank| of::<T>(rank, 35))?;
-        let mut views =
-            x.iter_mut().map(|x| x.slice_mut(&[3..8])).collect::<Result<Vec<_>, _>>()?;
+        let mut views = x.iter_mut().map(|x| x.slice_mut(&[3..8])).collect::<Result<Vec<_>, _>>()?;
         let mut views: Vec<&mut Buffer<T>> = views.iter_mut().map(|view| &mut **view).collect();
         all.all_reduce(&mut views, &self.streams)?;
         self.compare("all_reduce of a view", &x, |rank| {
@@ -190,7 +193,8 @@ impl Here<'_> {
         let before = |rank: usize| (rank + ranks - 1) % ranks;
         let x = self.buffers(|rank| of::<T>(rank, length(rank)))?;
         let mut y = self.buffers(|rank| vec![T::default(); length(before(rank))])?;
-        let sends: Vec<_> = x.iter().enumerate().map(|(n, x)| (all.rank() + n, (all.rank() + n + 1) % ranks, x)).collect();
+        let sends: Vec<_> =
+            x.iter().enumerate().map(|(n, x)| (all.rank() + n, (all.rank() + n + 1) % ranks, x)).collect();
         let receives = y.iter_mut().enumerate().map(|(n, y)| (before(all.rank() + n), all.rank() + n, y));
         all.exchange(&sends, &mut receives.collect::<Vec<_>>(), &self.streams)?;
         self.compare("exchange", &y, |rank| of::<T>(before(rank), length(before(rank))))

@@ -148,7 +148,10 @@ fn run(options: &Options) -> Result<(), Error> {
     let checks = checks::everything(&all)?;
     graph(&all, options.graph)?;
     let (rank, ranks, device) = (all.rank(), all.ranks(), all.devices()[0].name());
-    println!("rank {rank} of {ranks} on {device}: {checks} results and {} sums in a graph verified", options.graph);
+    println!(
+        "rank {rank} of {ranks} on {device}: {checks} results and {} sums in a graph verified",
+        options.graph
+    );
     Ok(())
 }
 

@@ -8,7 +8,6 @@ mod host;
 mod nccl;
 mod part;
 mod rank;
-mod reduction;
 
 use crate::{
     device::{Device, Kind},
@@ -20,7 +19,6 @@ use nccl::Nccl;
 pub(crate) use part::Part;
 pub use rank::Rank;
 pub(crate) use rank::sealed;
-pub use reduction::{Reducible, Reduction};
 use std::sync::{Arc, OnceLock};
 
 /// Names under which NCCL's library is looked for: that of the wheel first, which has no other.

@@ -12,6 +12,8 @@ mod meet;
 mod mesh;
 mod rendezvous;
 mod text;
+#[cfg(feature = "nccl")]
+mod watch;
 mod wire;
 mod world;
 

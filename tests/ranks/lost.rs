@@ -87,7 +87,8 @@ fn a_rank_that_leaves_is_missed_at_the_next_call() {
             text(reduce(&all, 9))
         })
     });
-    let expected = "the ranks work together no more: rank 2 has dropped its communicator, and makes fewer calls";
+    let expected =
+        "the ranks work together no more: rank 2 has dropped its communicator, and makes fewer calls";
     assert_eq!(texts, [expected, expected, ""]);
 }
 
@@ -127,7 +128,8 @@ fn a_rank_that_is_late_for_a_call() {
             found
         })
     });
-    let expected = "the ranks work together no more: rank 1 did not come to all_reduce (sum) of 3 f32 within 0.3 s";
+    let expected =
+        "the ranks work together no more: rank 1 did not come to all_reduce (sum) of 3 f32 within 0.3 s";
     assert_eq!(texts, [expected, expected]);
     // It is waited for otherwise.
     let sums = ranks(2, |all| {
@@ -151,7 +153,8 @@ fn ranks_that_wait_for_each_other() {
     });
     for found in results {
         assert!(
-            found.contains("did not come to a message with 2 f32 from rank ") && found.ends_with(" within 0.3 s"),
+            found.contains("did not come to a message with 2 f32 from rank ")
+                && found.ends_with(" within 0.3 s"),
             "{found}"
         );
     }

@@ -187,8 +187,10 @@ fn a_process_that_does_not_come_is_named() {
 #[test]
 fn a_process_of_another_world_is_told() {
     let port = free_port();
-    let processes =
-        [Rank::start("everything", &variables(0, 2, port)), Rank::start("everything", &variables(1, 3, port))];
+    let processes = [
+        Rank::start("everything", &variables(0, 2, port)),
+        Rank::start("everything", &variables(1, 3, port)),
+    ];
     for process in processes {
         assert_eq!(
             process.says(),

@@ -199,10 +199,10 @@ impl Random {
 /// of it, connections that say nothing, that close at once, and that say a byte now and then.
 #[test]
 fn strangers_do_not_keep_ranks_from_meeting() {
+    let hello = said(1, 3);
     for round in 0..12 {
         let id = Id::new("127.0.0.1:0").unwrap();
         let at = address(&id);
-        let hello = said(1, 3);
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             for stranger in 0..4 {
@@ -277,10 +277,7 @@ fn a_rank_that_does_not_connect_is_named() {
     let mut stream = TcpStream::connect(address(&id)).unwrap();
     stream.write_all(&hello).unwrap();
     let found = text(in_time(|| join(&id, 0, 2, SHORT)));
-    assert_eq!(
-        found,
-        format!("no rendezvous at {}: no connection to rank 1 within 0.4 s", address(&id))
-    );
+    assert_eq!(found, format!("no rendezvous at {}: no connection to rank 1 within 0.4 s", address(&id)));
 }
 
 #[test]

@@ -6,12 +6,12 @@ use super::{
     host::{Label, Message, Share, Then},
     part::{Call, Turns},
     rank::Rank,
-    reduction::{Reducible, Reduction, combine},
 };
 use crate::{
     buffer::{Buffer, RawBuffer},
-    element::Element,
+    element::{Element, Reducible},
     error::Error,
+    reduction::Reduction,
 };
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ impl Communicator {
             self.job(rank, raw, |_| 0..bytes::<T>(count), |_| 0..bytes::<T>(count), call)
         };
         let label = Label::Whole(format!("all_reduce ({reduction}) of {count} {}", T::DTYPE));
-        let then = Then::Combine(reduction, combine::<T>);
+        let then = Then::combine::<T>(reduction);
         self.run(self.jobs(&raws, job), on, then, &label, Turns::All)
     }
 
@@ -133,7 +133,7 @@ impl Communicator {
         };
         let label =
             Label::Whole(format!("reduce_scatter ({reduction}) of {} {}", self.ranks * part, T::DTYPE));
-        let then = Then::Combine(reduction, combine::<T>);
+        let then = Then::combine::<T>(reduction);
         self.run(self.jobs(&raws, job), on, then, &label, Turns::All)
     }
 

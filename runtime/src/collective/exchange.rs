@@ -110,7 +110,9 @@ impl Communicator {
                     true => Ok(()),
                     false => {
                         let shape = &raw.geometry.shape;
-                        wrong(format!("a tensor of shape {shape:?} has fewer elements than rank {rank} {what}"))
+                        wrong(format!(
+                            "a tensor of shape {shape:?} has fewer elements than rank {rank} {what}"
+                        ))
                     }
                 }
             };
@@ -137,7 +139,9 @@ impl Communicator {
                 let received = other.share.receives[self.rank + here].bytes.len() / size;
                 if sent != received {
                     let (from, to) = (self.rank + here, self.rank + there);
-                    return wrong(format!("rank {from} sends {sent} elements to rank {to}, which receives {received}"));
+                    return wrong(format!(
+                        "rank {from} sends {sent} elements to rank {to}, which receives {received}"
+                    ));
                 }
             }
         }
@@ -197,10 +201,14 @@ impl Communicator {
     ) -> Result<(), Error> {
         self.check_count(self.devices.len(), on)?;
         on.iter().zip(&self.devices).try_for_each(|(on, device)| check_stream(on, device))?;
-        let sends: Vec<Passed<'_>> =
-            sends.iter().map(|(from, to, buffer)| Passed { from: *from, to: *to, raw: &buffer.raw }).collect();
-        let receives: Vec<Passed<'_>> =
-            receives.iter().map(|(from, to, buffer)| Passed { from: *from, to: *to, raw: &buffer.raw }).collect();
+        let sends: Vec<Passed<'_>> = sends
+            .iter()
+            .map(|(from, to, buffer)| Passed { from: *from, to: *to, raw: &buffer.raw })
+            .collect();
+        let receives: Vec<Passed<'_>> = receives
+            .iter()
+            .map(|(from, to, buffer)| Passed { from: *from, to: *to, raw: &buffer.raw })
+            .collect();
         for (passed, own, what) in
             sends.iter().map(|p| (p, p.from, "sends")).chain(receives.iter().map(|p| (p, p.to, "receives")))
         {
@@ -241,7 +249,9 @@ impl Communicator {
         match self.devices.len() {
             1 => Ok(()),
             several => {
-                let what = format!("this process has {several} ranks: `exchange` says which of them sends or receives");
+                let what = format!(
+                    "this process has {several} ranks: `exchange` says which of them sends or receives"
+                );
                 Err(Error::Collective { what })
             }
         }
@@ -273,9 +283,7 @@ impl Communicator {
 fn calls(sends: &[Message<'_>], receives: &[Message<'_>]) -> Vec<Call> {
     let at = |message: &Message<'_>| message.buffer.address() + message.bytes.start as u64;
     let some = |message: &&Message<'_>| !message.bytes.is_empty();
-    let send =
-        |m: &Message<'_>| Call::Send { at: at(m), bytes: m.bytes.len(), peer: m.peer };
-    let receive =
-        |m: &Message<'_>| Call::Receive { at: at(m), bytes: m.bytes.len(), peer: m.peer };
+    let send = |m: &Message<'_>| Call::Send { at: at(m), bytes: m.bytes.len(), peer: m.peer };
+    let receive = |m: &Message<'_>| Call::Receive { at: at(m), bytes: m.bytes.len(), peer: m.peer };
     sends.iter().filter(some).map(send).chain(receives.iter().filter(some).map(receive)).collect()
 }

@@ -1,10 +1,7 @@
 //! Collectives of simulators, by their hosts: messages between ranks, and what is done with those that come.
 
-use super::{
-    part::Turns,
-    reduction::{Combine, Reduction},
-};
-use crate::{buffer::RawBuffer, error::Error, ranks::Links};
+use super::part::Turns;
+use crate::{buffer::RawBuffer, element::Reducible, error::Error, ranks::Links, reduction::Reduction};
 use std::{
     collections::{HashMap, VecDeque},
     ops::Range,
@@ -30,7 +27,17 @@ pub(super) struct Share<'b> {
 pub(super) enum Then {
     Store,
     /// All of it, in order, becomes one, which is stored where the first is received.
-    Combine(Reduction, Combine),
+    Combine(Reduction, fn(Reduction, &[Vec<u8>]) -> Vec<u8>),
+}
+
+impl Then {
+    pub(super) fn combine<T: Reducible>(reduction: Reduction) -> Self {
+        let combine = |reduction, ranks: &[Vec<u8>]| {
+            let ranks: Vec<Vec<T>> = ranks.iter().map(|bytes| T::from_bytes(bytes)).collect();
+            T::bytes_of(&T::combine(reduction, &ranks))
+        };
+        Then::Combine(reduction, combine)
+    }
 }
 
 /// What ranks that are at the same call say that they are at.
@@ -46,7 +53,10 @@ impl Label {
         match self {
             Label::Whole(text) => text.clone(),
             Label::Each(call, dtype) => {
-                format!("{call} with {} {dtype} from rank {from} to rank {to}", bytes / dtype.bytes() as usize)
+                format!(
+                    "{call} with {} {dtype} from rank {from} to rank {to}",
+                    bytes / dtype.bytes() as usize
+                )
             }
         }
     }
@@ -81,9 +91,7 @@ pub(super) fn run(
             let from = *peer;
             let contents = match links.filter(|_| from != share.rank) {
                 Some(links) => links.take(from, &label.of(from, share.rank, bytes.len()))?,
-                None => {
-                    here.get_mut(&(from, share.rank)).and_then(VecDeque::pop_front).unwrap_or_default()
-                }
+                None => here.get_mut(&(from, share.rank)).and_then(VecDeque::pop_front).unwrap_or_default(),
             };
             if contents.len() != bytes.len() {
                 let (rank, found, wanted) = (share.rank, contents.len(), bytes.len());

@@ -6,15 +6,13 @@
 
 mod api;
 
-use super::{
-    part::{Call, Part, Turns},
-    reduction::Reduction,
-};
+use super::part::{Call, Part, Turns};
 use crate::{
     device::{Device, Kind},
     error::Error,
     memory::lock,
     ranks::{Health, Links},
+    reduction::Reduction,
 };
 use api::Api;
 use cudarc::{
@@ -42,8 +40,8 @@ const MAKING: &str = "making a communicator";
 const PAUSE: [Duration; 2] = [Duration::from_micros(5), Duration::from_millis(1)];
 /// Between two questions whether NCCL has found something wrong.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a communicator that is done may take to become quiet.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a communicator that is done may take to become quiet: until other ranks have what this one sent.
+const FAREWELL: Duration = Duration::from_secs(30);
 
 /// A communicator of NCCL for each device of this process.
 pub(super) struct Nccl {
@@ -156,7 +154,14 @@ impl Nccl {
         }
         let communicators = Arc::new(Mutex::new(Communicators(vec![communicator])));
         let closing = Arc::new(AtomicBool::new(false));
-        let watcher = watch(api, &communicators, &links, &closing);
+        let watcher = match watch(api, &communicators, &links, &closing) {
+            Ok(watcher) => Some(watcher),
+            Err(error) => {
+                abort(api, &communicators);
+                let what = format!("no thread to watch the ranks: {error}");
+                return Err(Error::Collective { what });
+            }
+        };
         let among = Among { links, closing, watcher };
         Ok(Nccl { api, communicators, devices: vec![device.clone()], among: Some(among) })
     }
@@ -338,7 +343,7 @@ fn watch(
     communicators: &Arc<Mutex<Communicators>>,
     links: &Links,
     closing: &Arc<AtomicBool>,
-) -> Option<JoinHandle<()>> {
+) -> std::io::Result<JoinHandle<()>> {
     let (watch, communicators, closing) = (links.watch(), communicators.clone(), closing.clone());
     let work = move || {
         while !closing.load(Ordering::Acquire) {
@@ -358,7 +363,7 @@ fn watch(
             }
         }
     };
-    thread::Builder::new().name("tilewright nccl".into()).spawn(work).ok()
+    thread::Builder::new().name("tilewright nccl".into()).spawn(work)
 }
 
 impl Among {

@@ -1,9 +1,10 @@
 //! A device's part of a collective on GPUs.
 
-use super::{nccl::Nccl, reduction::Reduction};
+use super::nccl::Nccl;
 use crate::{
     error::Error,
     ranks::{Health, Links},
+    reduction::Reduction,
 };
 use cudarc::driver::sys::CUstream;
 use std::sync::Arc;

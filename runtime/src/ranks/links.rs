@@ -27,17 +27,17 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// A rank's connections.
 pub(crate) struct Links {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
-    rank: usize,
-    health: Arc<Health>,
+pub(super) struct Shared {
+    pub(super) rank: usize,
+    pub(super) health: Arc<Health>,
     peers: Mutex<Peers>,
     changed: Condvar,
     /// By rank; none to this one.
-    streams: Vec<Option<TcpStream>>,
+    pub(super) streams: Vec<Option<TcpStream>>,
     /// Held by who writes to a rank.
     writing: Vec<Mutex<()>>,
     /// How long nothing need be heard of a rank.
@@ -46,11 +46,11 @@ struct Shared {
     patience: Duration,
 }
 
-struct Peers {
+pub(super) struct Peers {
     each: Vec<Peer>,
     /// All have been told what went wrong.
     told: bool,
-    closing: bool,
+    pub(super) closing: bool,
 }
 
 #[derive(Default)]
@@ -100,26 +100,6 @@ impl Links {
     fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.threads.push(thread::Builder::new().name(name).spawn(work)?);
         Ok(())
-    }
-
-    pub(crate) fn rank(&self) -> usize {
-        self.shared.rank
-    }
-
-    pub(crate) fn ranks(&self) -> usize {
-        self.shared.streams.len()
-    }
-
-    pub(crate) fn health(&self) -> &Arc<Health> {
-        &self.shared.health
-    }
-
-    /// Whether all ranks are there. If not, the others know of it now.
-    ///
-    /// # Errors
-    /// [`Error::RankLost`].
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        self.shared.check()
     }
 
     /// Notes a call that all ranks take part in, or one with a message for each that is named, which may be named again.
@@ -193,7 +173,10 @@ impl Links {
             let now = Instant::now();
             if now >= until {
                 let waited = seconds(shared.patience);
-                break Lost { rank: from as u32, what: format!("rank {from} did not come to {what} within {waited}") };
+                break Lost {
+                    rank: from as u32,
+                    what: format!("rank {from} did not come to {what} within {waited}"),
+                };
             }
             state = shared.wait(state, until - now);
         };
@@ -202,18 +185,6 @@ impl Links {
         shared.check()?;
         // Not reached: something is lost.
         Err(Error::RankLost { rank: lost.rank as usize, what: lost.what })
-    }
-
-    /// What lets another thread wait for trouble.
-    #[cfg(feature = "nccl")]
-    pub(crate) fn watch(&self) -> Watch {
-        Watch { shared: self.shared.clone() }
-    }
-
-    /// Gives up, for a reason that all are told.
-    #[cfg(feature = "nccl")]
-    pub(crate) fn give_up(&self, what: String) {
-        self.shared.lose(Lost { rank: self.shared.rank as u32, what });
     }
 }
 
@@ -254,45 +225,24 @@ impl Drop for Links {
     }
 }
 
-/// Waits until something goes wrong.
-#[cfg(feature = "nccl")]
-pub(crate) struct Watch {
-    shared: Arc<Shared>,
-}
-
-#[cfg(feature = "nccl")]
-impl Watch {
-    /// Returns whether something has gone wrong by then.
-    pub(crate) fn lost_within(&self, time: Duration) -> bool {
-        let state = self.shared.lock();
-        if self.shared.health.lost().is_none() && !state.closing {
-            drop(self.shared.wait(state, time));
-        }
-        self.shared.health.lost().is_some()
-    }
-
-    /// Gives up, for a reason that all are told.
-    pub(crate) fn give_up(&self, error: &Error) {
-        let rank = self.shared.rank;
-        self.shared.lose(Lost { rank: rank as u32, what: format!("NCCL has failed on rank {rank}: {error}") });
-    }
-}
-
 impl Shared {
     fn others(&self) -> Vec<usize> {
         (0..self.streams.len()).filter(|rank| *rank != self.rank).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Peers> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Peers> {
         lock(&self.peers)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, Peers>, time: Duration) -> MutexGuard<'a, Peers> {
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, Peers>, time: Duration) -> MutexGuard<'a, Peers> {
         self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn left(rank: usize) -> Lost {
-        Lost { rank: rank as u32, what: format!("rank {rank} has dropped its communicator, and makes fewer calls") }
+        Lost {
+            rank: rank as u32,
+            what: format!("rank {rank} has dropped its communicator, and makes fewer calls"),
+        }
     }
 
     /// Writes to a rank, one frame at a time.
@@ -316,7 +266,7 @@ impl Shared {
     }
 
     /// Notes what went wrong. If it is the first, the others are told, and no more is sent.
-    fn lose(&self, lost: Lost) {
+    pub(super) fn lose(&self, lost: Lost) {
         let frame = Frame::Lost(lost.clone()).head();
         {
             // So that nobody looks before and waits after.
@@ -338,7 +288,7 @@ impl Shared {
     }
 
     /// Once something has gone wrong and the others know: this process may end now.
-    fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         let result = self.health.check();
         if result.is_err() {
             let until = Instant::now() + FAREWELL;
@@ -426,7 +376,8 @@ impl Shared {
                 continue;
             }
             if let Some(rank) = silent {
-                let what = format!("rank {rank} is gone: nothing was heard of it for {}", seconds(self.silence));
+                let what =
+                    format!("rank {rank} is gone: nothing was heard of it for {}", seconds(self.silence));
                 self.lose(Lost { rank: rank as u32, what });
                 continue;
             }

@@ -22,7 +22,8 @@ const GRACE: Duration = Duration::from_secs(3);
 /// [`Error::Rendezvous`].
 pub(super) fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     let at = place(host, port);
-    let none = |why: String| Error::Rendezvous { at: at.clone(), what: format!("the host has no address: {why}") };
+    let none =
+        |why: String| Error::Rendezvous { at: at.clone(), what: format!("the host has no address: {why}") };
     // In brackets, as IPv6 is written before a port.
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let found: Vec<SocketAddr> = (bare, port).to_socket_addrs().map_err(|e| none(e.to_string()))?.collect();
@@ -64,7 +65,9 @@ pub(super) fn meet(
                     continue;
                 }
             };
-            let Ok(own) = stream.local_addr().and_then(|own| prepare(&stream).map(|()| own)) else { continue };
+            let Ok(own) = stream.local_addr().and_then(|own| prepare(&stream).map(|()| own)) else {
+                continue;
+            };
             // A port that nobody listens on may be given to the connection itself.
             if stream.peer_addr().is_ok_and(|peer| peer == own) {
                 why = "nobody listens there".into();
@@ -80,7 +83,9 @@ pub(super) fn meet(
             match read_message(&mut &stream, deadline + GRACE) {
                 Ok(Answer::All(met)) => return Ok(met),
                 Ok(Answer::None { what }) => return failed(what),
-                Err(Missed::Nonsense) => return failed("what listens there is no rendezvous of ranks".into()),
+                Err(Missed::Nonsense) => {
+                    return failed("what listens there is no rendezvous of ranks".into());
+                }
                 Err(Missed::Late) => return failed("what listens there does not answer".into()),
                 Err(Missed::Closed) => why = "the connection was closed without an answer".into(),
             }

@@ -1,6 +1,7 @@
 //! A connection between every two ranks.
 
 use super::{
+    MOST,
     text::{ranks as named, seconds},
     wire::{Caller, GLANCE, Met, Opened, envelope, is_late, open, prepare, write_until},
 };
@@ -16,7 +17,10 @@ use std::{
 const PAUSE: Duration = Duration::from_millis(2);
 /// How long a connection may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one attempt to connect may take.
 const ATTEMPT: Duration = Duration::from_secs(2);
+/// Connections that have not said who they are: the oldest goes.
+const STRANGERS: usize = 2 * MOST;
 
 /// Connects a rank to all others: it calls those before it, and is called by those behind it.
 ///
@@ -65,7 +69,12 @@ pub(super) fn connect(
         if now >= deadline {
             return Err(missing(&streams));
         }
-        while let Ok((stream, _)) = listener.accept() {
+        // So many a look, as at a rendezvous.
+        for _ in 0..64 {
+            let Ok((stream, _)) = listener.accept() else { break };
+            if callers.len() >= STRANGERS {
+                callers.remove(0);
+            }
             if prepare(&stream).and_then(|()| stream.set_nonblocking(true)).is_ok() {
                 callers.push((stream, Vec::new(), now + PATIENCE));
             }

@@ -145,15 +145,16 @@ impl Meeting {
             return true;
         }
         let nobody = self.present.is_empty() && self.early.is_empty();
-        if (nobody || self.rules.ranks.is_some() && !self.present.contains_key(&0)) && self.rules.abandoned.load(Ordering::Acquire) {
+        if (nobody || self.rules.ranks.is_some() && !self.present.contains_key(&0))
+            && self.rules.abandoned.load(Ordering::Acquire)
+        {
             return true;
         }
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             let ranks = self.ranks.unwrap_or(0);
             let missing = (0..ranks).filter(|rank| !self.present.contains_key(rank));
             let missing: Vec<usize> = missing.map(|rank| rank as usize).collect();
-            let what =
-                format!("{} of {ranks} did not come within {}", named(&missing), seconds(self.waited));
+            let what = format!("{} of {ranks} did not come within {}", named(&missing), seconds(self.waited));
             return self.end(what, None);
         }
         false
@@ -191,8 +192,9 @@ impl Meeting {
         let expected = *self.ranks.get_or_insert(ranks);
         if ranks != expected {
             let other = self.present.keys().next().copied().unwrap_or(0);
-            let what =
-                format!("rank {rank} says that there are {ranks} ranks, and rank {other} that there are {expected}");
+            let what = format!(
+                "rank {rank} says that there are {ranks} ranks, and rank {other} that there are {expected}"
+            );
             return self.end(what, Some(new));
         }
         if let Some((other, _)) = self.present.iter().find(|(_, p)| p.hello.gpu != new.hello.gpu) {

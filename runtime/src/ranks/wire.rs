@@ -42,7 +42,9 @@ pub(super) struct Hello {
 pub(super) enum Answer {
     All(Met),
     /// There is no communicator.
-    None { what: String },
+    None {
+        what: String,
+    },
 }
 
 /// All ranks are there.
@@ -105,10 +107,7 @@ pub(super) fn open<T: DeserializeOwned>(bytes: &[u8]) -> Opened<T> {
 
 /// Whether an error says no more than that nothing came in time.
 pub(super) fn is_late(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// Writes all bytes to a stream whose writes end after [`GLANCE`], unless `stop` says that there is no use.
@@ -224,6 +223,8 @@ mod tests {
     fn all_ranks_have_room() {
         let place = (IpAddr::from([255u8; 16]), u16::MAX);
         let met = Met { token: u128::MAX, places: vec![place; MOST], nccl: vec![255; 128] };
-        assert!(matches!(open(&envelope(&Answer::All(met.clone()))), Opened::Message(Answer::All(m)) if m == met));
+        assert!(
+            matches!(open(&envelope(&Answer::All(met.clone()))), Opened::Message(Answer::All(m)) if m == met)
+        );
     }
 }

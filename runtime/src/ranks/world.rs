@@ -24,6 +24,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a simulated rank may take to come to a call.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Nobody waits for longer: a day.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 /// Who this process is among those that work together: what [`Communicator::join`](crate::Communicator::join) needs.
 ///
 /// Processes have a rank each, a number from 0 on. Those of one machine have a local rank, which is the ordinal of their GPU.
@@ -117,7 +120,8 @@ impl World {
     /// [`Error::Collective`] for a rank that is none of them, or for more than 1024.
     pub fn from_id(id: &Id, rank: usize, ranks: usize) -> Result<Self, Error> {
         if rank >= ranks || ranks > MOST {
-            let what = format!("rank {rank} of {ranks}: ranks are numbered from 0 on, and there are at most {MOST}");
+            let what =
+                format!("rank {rank} of {ranks}: ranks are numbered from 0 on, and there are at most {MOST}");
             return Err(Error::Collective { what });
         }
         let meeting = Meeting::At(id.clone());
@@ -125,15 +129,15 @@ impl World {
     }
 
     /// How long ranks wait for each other to come, and how long nothing need be heard of one before it is taken for gone: 60 s unless
-    /// this is called. An end of a process is noticed at once.
+    /// this is called, and at most a day. An end of a process is noticed at once.
     pub fn with_timeout(self, timeout: Duration) -> Self {
-        World { timeout: timeout.max(Duration::from_millis(1)), ..self }
+        World { timeout: timeout.clamp(Duration::from_millis(1), LONGEST), ..self }
     }
 
-    /// How long a simulated rank may take to come to a call that the others wait in: 600 s unless this is called. GPUs wait for as
-    /// long as the rank is there.
+    /// How long a simulated rank may take to come to a call that the others wait in: 600 s unless this is called, and at most a day. GPUs
+    /// wait for as long as the rank is there.
     pub fn with_patience(self, patience: Duration) -> Self {
-        World { patience, ..self }
+        World { patience: patience.min(LONGEST), ..self }
     }
 
     /// This process's number.
@@ -266,7 +270,10 @@ mod tests {
         let found = world(&[]).unwrap();
         assert_eq!((found.rank(), found.ranks(), found.local_rank(), found.timeout), (2, 4, 1, TIMEOUT));
         assert_eq!(port(found), 29500);
-        assert_eq!(world(&[("TILEWRIGHT_TIMEOUT", Some("1.5"))]).unwrap().timeout, Duration::from_millis(1500));
+        assert_eq!(
+            world(&[("TILEWRIGHT_TIMEOUT", Some("1.5"))]).unwrap().timeout,
+            Duration::from_millis(1500)
+        );
         assert_eq!(port(world(&[("TORCHELASTIC_USE_AGENT_STORE", Some("True"))]).unwrap()), 29501);
         assert_eq!(port(world(&[("TILEWRIGHT_PORT", Some("77"))]).unwrap()), 77);
         assert_eq!(world(&[("RANK", Some(" 3 "))]).unwrap().rank(), 3);
@@ -284,12 +291,24 @@ mod tests {
             ("RANK", Some("-1"), "RANK is `-1`, and no number from 0 to 3"),
             ("RANK", Some("4"), "RANK is `4`, and no number from 0 to 3"),
             ("WORLD_SIZE", Some("0"), "WORLD_SIZE is `0`, and no number from 1 to 1024"),
-            ("WORLD_SIZE", Some("99999999999999999999"), "WORLD_SIZE is `99999999999999999999`, and no number from 1 to 1024"),
+            (
+                "WORLD_SIZE",
+                Some("99999999999999999999"),
+                "WORLD_SIZE is `99999999999999999999`, and no number from 1 to 1024",
+            ),
             ("LOCAL_RANK", Some("9"), "LOCAL_RANK is `9`, and no number from 0 to 3"),
             ("MASTER_PORT", Some("65536"), "MASTER_PORT is `65536`, and no number from 1 to 65535"),
             ("TILEWRIGHT_PORT", Some("x"), "TILEWRIGHT_PORT is `x`, and no number from 1 to 65535"),
-            ("TILEWRIGHT_TIMEOUT", Some("nan"), "TILEWRIGHT_TIMEOUT is `nan`, and no number of seconds from 0.001 to 86400"),
-            ("TILEWRIGHT_TIMEOUT", Some("0"), "TILEWRIGHT_TIMEOUT is `0`, and no number of seconds from 0.001 to 86400"),
+            (
+                "TILEWRIGHT_TIMEOUT",
+                Some("nan"),
+                "TILEWRIGHT_TIMEOUT is `nan`, and no number of seconds from 0.001 to 86400",
+            ),
+            (
+                "TILEWRIGHT_TIMEOUT",
+                Some("0"),
+                "TILEWRIGHT_TIMEOUT is `0`, and no number of seconds from 0.001 to 86400",
+            ),
         ] {
             assert_eq!(world(&[(name, value)]).unwrap_err().to_string(), text);
         }
@@ -307,7 +326,9 @@ mod tests {
         for (rank, ranks) in [(2, 2), (0, 0), (0, MOST + 1)] {
             assert_eq!(
                 World::from_id(&id, rank, ranks).unwrap_err().to_string(),
-                format!("a collective: rank {rank} of {ranks}: ranks are numbered from 0 on, and there are at most 1024")
+                format!(
+                    "a collective: rank {rank} of {ranks}: ranks are numbered from 0 on, and there are at most 1024"
+                )
             );
         }
         for text in ["", "127.0.0.1:1", "127.0.0.1/0123456789abcdef0123456789abcdef", "127.0.0.1:1/xyz"] {

@@ -45,14 +45,8 @@ pub(super) struct Api {
         cudaStream_t,
     ) -> Answer,
     /// The count is that of what is sent.
-    pub(super) all_gather: unsafe extern "C" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_uint,
-        ncclComm_t,
-        cudaStream_t,
-    ) -> Answer,
+    pub(super) all_gather:
+        unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_uint, ncclComm_t, cudaStream_t) -> Answer,
     pub(super) broadcast: unsafe extern "C" fn(
         *const c_void,
         *mut c_void,
