@@ -143,3 +143,97 @@ impl<S: FnMut() -> bool> Reader<'_, S> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{cell::Cell, io::Write, net::TcpListener, thread, time::Duration};
+
+    /// What is read of bytes that come in pieces, up to the end of the connection.
+    fn read(bytes: &[u8], piece: usize) -> (Vec<Frame>, End) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                // Who reads no more is not written to.
+                bytes.chunks(piece.max(1)).try_for_each(|piece| sender.write_all(piece)).ok()
+            });
+            let heard = Cell::new(0);
+            let mut reader =
+                Reader { stop: || false, stream: &stream, heard: &|| heard.set(heard.get() + 1) };
+            let mut frames = Vec::new();
+            loop {
+                match reader.frame() {
+                    Ok(frame) => frames.push(frame),
+                    Err(end) => {
+                        assert!(bytes.is_empty() || heard.get() > 0);
+                        return (frames, end);
+                    }
+                }
+            }
+        })
+    }
+
+    fn bytes(frames: &[Frame]) -> Vec<u8> {
+        let one = |frame: &Frame| match frame {
+            Frame::Data { bytes, .. } => [frame.head(), bytes.clone()].concat(),
+            other => other.head(),
+        };
+        frames.iter().flat_map(one).collect()
+    }
+
+    fn some() -> Vec<Frame> {
+        vec![
+            Frame::Alive,
+            Frame::Data { what: "all_reduce".into(), bytes: (0..700).map(|n| n as u8).collect() },
+            Frame::Data { what: String::new(), bytes: Vec::new() },
+            Frame::Lost(Lost { rank: 3, what: "gone".into() }),
+            Frame::Read,
+            Frame::Bye { calls: u64::MAX },
+        ]
+    }
+
+    #[test]
+    fn frames_come_in_any_pieces() {
+        for piece in [1, 7, 4096] {
+            assert_eq!(read(&bytes(&some()), piece), (some(), End::Closed));
+        }
+        let large = vec![Frame::Data { what: "x".into(), bytes: vec![7; 3 * PIECE + 5] }];
+        assert_eq!(read(&bytes(&large), 100_000), (large, End::Closed));
+    }
+
+    #[test]
+    fn half_a_frame_is_none() {
+        let whole = bytes(&some()[1..2]);
+        for length in [0, 1, 4, 6, 20, whole.len() - 1] {
+            assert_eq!(read(&whole[..length], 4096), (Vec::new(), End::Closed), "{length}");
+        }
+        // A length that is a lie takes no room.
+        let lie = [&data_head("x", 0)[..6], &(u64::MAX >> 1).to_le_bytes()].concat();
+        assert_eq!(read(&lie, 4096), (Vec::new(), End::Closed));
+    }
+
+    #[test]
+    fn noise_ends_the_reading() {
+        assert_eq!(read(&[9], 1), (Vec::new(), End::Nonsense));
+        assert_eq!(read(&[DATA, 255, 255, 255, 255], 5), (Vec::new(), End::Nonsense));
+        assert_eq!(read(&[DATA, 1, 0, 0, 0, 0xff], 6), (Vec::new(), End::Nonsense));
+        assert_eq!(read(&[LOST, 1, 0, 0, 0, 3], 6), (Vec::new(), End::Nonsense));
+        let mut state = 7u64;
+        for _ in 0..300 {
+            let mut random = || {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 33) as usize
+            };
+            let mut noise = bytes(&some());
+            for _ in 0..4 {
+                let at = random() % noise.len();
+                noise[at] = random() as u8;
+            }
+            noise.truncate(1 + random() % noise.len());
+            let _ = read(&noise, 64);
+        }
+    }
+}
