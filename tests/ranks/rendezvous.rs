@@ -8,7 +8,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tilewright::{Communicator, Id};
+use tilewright::{Buffer, Communicator, Id, Stream};
 
 const SHORT: Duration = Duration::from_millis(400);
 const MEDIUM: Duration = Duration::from_secs(20);
@@ -285,4 +285,30 @@ fn one_rank_needs_no_other() {
     let id: Id = format!("192.0.2.1:9/{}", "0".repeat(32)).parse().unwrap();
     let all = Communicator::from_id(&id, 0, 1, &sim()).unwrap();
     assert!(everything(&all).unwrap() > 300);
+}
+
+#[test]
+fn addresses_of_sixteen_bytes() {
+    let Ok(id) = Id::new("[::1]:0") else {
+        eprintln!("skipped: this machine has no IPv6");
+        return;
+    };
+    let text = id.to_string();
+    assert!(text.starts_with("[::1]:"), "{text}");
+    let read: Id = text.parse().unwrap();
+    let both = each(2, |rank| everything(&join(&read, rank, 2, MEDIUM).unwrap()).unwrap());
+    assert!(both.iter().all(|checks| *checks > 300));
+}
+
+#[test]
+fn many_ranks_meet() {
+    let id = Id::new("localhost:0").unwrap();
+    let sums = each(24, |rank| {
+        let all = join(&id, rank, 24, MEDIUM).unwrap();
+        let device = &all.devices()[0];
+        let mut x = Buffer::from_slice(device, &[rank as i32], &[1]).unwrap();
+        all.all_reduce(&mut [&mut x], &[Stream::new(device).unwrap()]).unwrap();
+        x.to_vec().unwrap()[0]
+    });
+    assert_eq!(sums, [276; 24]);
 }

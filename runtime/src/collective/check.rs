@@ -8,7 +8,7 @@ use super::{
     rank::Rank,
 };
 use crate::{buffer::RawBuffer, device::Device, error::Error};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What one device does.
 pub(super) struct Job<'b> {
@@ -32,23 +32,6 @@ impl Communicator {
         Ok(())
     }
 
-    /// Checks one buffer of a device, called `name` in messages.
-    ///
-    /// # Errors
-    /// [`Error::DeviceMismatch`], [`Error::Gaps`].
-    pub(super) fn check_buffer(&self, name: &str, raw: &RawBuffer, device: &Device) -> Result<(), Error> {
-        let (found, g) = (&raw.memory.device, &raw.geometry);
-        if !found.same_as(device) {
-            let (found, expected) = Device::apart(found, device);
-            return Err(Error::DeviceMismatch { name: name.into(), found, expected });
-        }
-        if !g.is_dense() {
-            let (shape, strides) = (g.shape.to_vec(), g.strides.to_vec());
-            return Err(Error::Gaps { shape, strides, what: "a collective" });
-        }
-        Ok(())
-    }
-
     /// Checks buffers, one a device, that are of the same shape.
     ///
     /// # Errors
@@ -57,12 +40,8 @@ impl Communicator {
         self.check_count(raws.len(), on)?;
         let first = &raws[0].geometry;
         for (n, ((raw, on), device)) in raws.iter().zip(on).zip(&self.devices).enumerate() {
-            let g = &raw.geometry;
-            let found = &raw.memory.device;
-            if !found.same_as(device) {
-                let (found, expected) = Device::apart(found, device);
-                return Err(Error::DeviceMismatch { name: format!("buffer {n}"), found, expected });
-            }
+            let (name, g) = (format!("buffer {n}"), &raw.geometry);
+            check_device(&name, raw, device)?;
             check_stream(on, device)?;
             if g.shape != first.shape || g.layout != first.layout {
                 return Err(Error::Shape(format!(
@@ -73,7 +52,7 @@ impl Communicator {
                     g.shape
                 )));
             }
-            self.check_buffer(&format!("buffer {n}"), raw, device)?;
+            check_buffer(&name, raw, device)?;
         }
         Ok(())
     }
@@ -140,12 +119,16 @@ impl Communicator {
         result
     }
 
-    fn alone<'a>(&'a self, known: &'a std::sync::OnceLock<Arc<Nccl>>) -> Result<&'a Arc<Nccl>, Error> {
-        if known.get().is_none() {
-            let made = Arc::new(Nccl::new(&self.devices)?);
-            return Ok(known.get_or_init(|| made));
+    /// What carries what one GPU sends to itself.
+    ///
+    /// # Errors
+    /// [`Error::NoNccl`], NCCL's.
+    fn alone<'a>(&self, known: &'a OnceLock<Arc<Nccl>>) -> Result<&'a Arc<Nccl>, Error> {
+        if let Some(known) = known.get() {
+            return Ok(known);
         }
-        known.get().ok_or(Error::Collective { what: "there is no communicator".into() })
+        let made = Arc::new(Nccl::new(&self.devices)?);
+        Ok(known.get_or_init(|| made))
     }
 
     fn on_host(&self, jobs: Vec<Job<'_>>, then: Then, label: &Label, turns: &Turns) -> Result<(), Error> {
@@ -177,6 +160,35 @@ pub(super) fn check_stream<R: Rank>(on: &R, device: &Device) -> Result<(), Error
         false => {
             let (found, expected) = Device::apart(stream.device(), device);
             Err(Error::StreamMismatch { found, expected })
+        }
+    }
+}
+
+/// # Errors
+/// [`Error::DeviceMismatch`], in which the buffer has a name.
+fn check_device(name: &str, raw: &RawBuffer, device: &Device) -> Result<(), Error> {
+    let found = &raw.memory.device;
+    match found.same_as(device) {
+        true => Ok(()),
+        false => {
+            let (found, expected) = Device::apart(found, device);
+            Err(Error::DeviceMismatch { name: name.into(), found, expected })
+        }
+    }
+}
+
+/// Checks one buffer of a device, called `name` in messages.
+///
+/// # Errors
+/// [`Error::DeviceMismatch`], [`Error::Gaps`].
+pub(super) fn check_buffer(name: &str, raw: &RawBuffer, device: &Device) -> Result<(), Error> {
+    check_device(name, raw, device)?;
+    let g = &raw.geometry;
+    match g.is_dense() {
+        true => Ok(()),
+        false => {
+            let (shape, strides) = (g.shape.to_vec(), g.strides.to_vec());
+            Err(Error::Gaps { shape, strides, what: "a collective" })
         }
     }
 }

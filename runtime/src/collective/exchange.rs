@@ -2,7 +2,7 @@
 
 use super::{
     Communicator,
-    check::{Job, check_stream},
+    check::{Job, check_buffer, check_stream},
     host::{Label, Message, Share, Then},
     part::{Call, Turns},
     rank::Rank,
@@ -98,8 +98,8 @@ impl Communicator {
         let mut jobs = Vec::new();
         for (place, (((from, to), counts), on)) in from.iter().zip(&*to).zip(counts).zip(on).enumerate() {
             let (device, rank) = (&self.devices[place], self.rank + place);
-            self.check_buffer("from", &from.raw, device)?;
-            self.check_buffer("to", &to.raw, device)?;
+            check_buffer("from", &from.raw, device)?;
+            check_buffer("to", &to.raw, device)?;
             check_stream(on, device)?;
             let side = |counts: &[usize], raw: &RawBuffer, what: &str| -> Result<(), Error> {
                 if counts.len() != self.ranks {
@@ -218,7 +218,7 @@ impl Communicator {
                 let what = format!("rank {own} {what}, and is of another process");
                 return Err(Error::Collective { what });
             };
-            self.check_buffer("a message", passed.raw, device)?;
+            check_buffer("a message", passed.raw, device)?;
         }
         self.check_matched(&sends, &receives)?;
         let mut jobs = Vec::new();
