@@ -120,13 +120,17 @@ impl Here<'_> {
         }
         // A part of a tensor.
         let mut x = self.buffers(|rank| of::<T>(rank, 35))?;
-        let mut views = x.iter_mut().map(|x| x.slice_mut(&[3..8])).collect::<Result<Vec<_>, _>>()?;
+        let middle = 3..8;
+        let mut views = x
+            .iter_mut()
+            .map(|x| x.slice_mut(std::slice::from_ref(&middle)))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut views: Vec<&mut Buffer<T>> = views.iter_mut().map(|view| &mut **view).collect();
         all.all_reduce(&mut views, &self.streams)?;
         self.compare("all_reduce of a view", &x, |rank| {
             let mut expected = of::<T>(rank, 35);
-            for place in 3..8 {
-                expected[place] = T::of((0..ranks).map(|rank| number::<T>(rank, place)).sum());
+            for (place, x) in expected.iter_mut().enumerate().take(8).skip(3) {
+                *x = T::of((0..ranks).map(|rank| number::<T>(rank, place)).sum());
             }
             expected
         })

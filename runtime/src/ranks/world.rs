@@ -24,6 +24,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a simulated rank may take to come to a call.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// A rank is not taken for gone sooner.
+const SILENCE: Duration = Duration::from_secs(1);
 /// Nobody waits for longer: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
@@ -128,7 +130,7 @@ impl World {
         Ok(World { rank, ranks, local_rank: rank, timeout: TIMEOUT, patience: PATIENCE, meeting })
     }
 
-    /// How long ranks wait for each other to come, and how long nothing need be heard of one before it is taken for gone: 60 s unless
+    /// How long ranks wait for each other to come, and how long nothing need be heard of one before it is taken for gone, which is at least a second: 60 s unless
     /// this is called, and at most a day. An end of a process is noticed at once.
     pub fn with_timeout(self, timeout: Duration) -> Self {
         World { timeout: timeout.clamp(Duration::from_millis(1), LONGEST), ..self }
@@ -234,7 +236,7 @@ impl World {
             return Err(failed(what));
         };
         let streams = mesh::connect(&at, self.rank, &met, &listener, self.timeout)?;
-        let links = Links::new(self.rank, streams, self.timeout, self.patience);
+        let links = Links::new(self.rank, streams, self.timeout.max(SILENCE), self.patience);
         let links = links.map_err(|e| failed(format!("no threads for the connections: {e}")))?;
         Ok(Joined { links: Some(links), nccl: met.nccl })
     }
