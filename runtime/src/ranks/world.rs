@@ -130,8 +130,8 @@ impl World {
         Ok(World { rank, ranks, local_rank: rank, timeout: TIMEOUT, patience: PATIENCE, meeting })
     }
 
-    /// How long ranks wait for each other to come, and how long nothing need be heard of one before it is taken for gone, which is at least a second: 60 s unless
-    /// this is called, and at most a day. An end of a process is noticed at once.
+    /// How long ranks wait for each other to come: 60 s unless this is called, and at most a day. A rank of which nothing is heard for so
+    /// long, and for a second at least, is taken for gone. An end of a process is noticed at once.
     pub fn with_timeout(self, timeout: Duration) -> Self {
         World { timeout: timeout.clamp(Duration::from_millis(1), LONGEST), ..self }
     }
