@@ -68,6 +68,35 @@ fn every_example_verifies_every_schedule_on_the_simulator() {
 }
 
 #[test]
+fn ranks_are_processes() {
+    let output = example("ranks", &["--sim", "--spawn", "3", "--graph", "20"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for rank in 0..3 {
+        assert!(text.contains(&format!("rank {rank} of 3 on simulator: ")), "{text}");
+    }
+    assert_eq!(text.matches(" results and 20 sums in a graph verified").count(), 3, "{text}");
+    let output = example("ranks", &["--sim", "--spawn", "2", "--kill", "2"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    // The layers, a process each.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let port = free.expect("a free port").port().to_string();
+    let one = |rank: &str| {
+        let args = ["--device", "sim", "--ranks", "--batch", "33", "--width", "17", "--json"];
+        let variables =
+            [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")];
+        let mut command = command("sharded_linear", &args);
+        command.envs(variables).env("MASTER_PORT", &port).env_remove("TORCHELASTIC_USE_AGENT_STORE");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo test builds the examples")
+    };
+    for rank in [one("0"), one("1")] {
+        let output = rank.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(json_lines(&output).iter().all(|line| line["verified"] == true && line["devices"] == 2));
+    }
+}
+
+#[test]
 fn json_has_the_promised_keys_and_null_for_the_unknown() {
     let output =
         example("matmul", &["--schedule", "naive", "--device", "sim", "--size", "33x17x9", "--json"]);

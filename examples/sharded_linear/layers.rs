@@ -1,4 +1,4 @@
-//! The layers, spread over devices.
+//! The layers, spread over devices, of this process or of several.
 
 use super::{kernel::linear, product};
 use std::{ops::Range, time::Instant};
@@ -36,7 +36,8 @@ struct Tile<T> {
 pub struct Sharded<'a, T> {
     layers: &'a Layers<T>,
     schedule: &'static dyn AnySchedule,
-    all: Communicator,
+    all: &'a Communicator,
+    /// Those of this process.
     shards: Vec<Shard<T>>,
     /// A stream of each device on which tiles are reduced.
     reduce: Vec<Stream>,
@@ -55,7 +56,7 @@ impl<'a, T: Float> Sharded<'a, T> {
     /// `dependent`, which matmul does not have, extends its best on Hopper.
     pub fn new(
         layers: &'a Layers<T>,
-        devices: &[Device],
+        all: &'a Communicator,
         schedule: &'static dyn AnySchedule,
         tiles: usize,
     ) -> Result<Self, Error> {
@@ -63,7 +64,7 @@ impl<'a, T: Float> Sharded<'a, T> {
         let named = |s: &&&'static dyn AnySchedule| s.name() == schedule.name();
         let second = product::SCHEDULES.iter().find(named).copied().unwrap_or(&product::wgmma_best);
         let shard = |(at, device): (usize, &Device)| -> Result<Shard<T>, Error> {
-            let columns = part(hidden, at, devices.len());
+            let columns = part(hidden, all.rank() + at, all.ranks());
             let width = columns.len();
             let first: Vec<T> =
                 layers.first.chunks(hidden).flat_map(|row| row[columns.clone()].iter().copied()).collect();
@@ -92,9 +93,9 @@ impl<'a, T: Float> Sharded<'a, T> {
         Ok(Sharded {
             layers,
             schedule,
-            all: Communicator::new(devices)?,
-            shards: devices.iter().enumerate().map(shard).collect::<Result<_, _>>()?,
-            reduce: devices.iter().map(Stream::new).collect::<Result<_, _>>()?,
+            all,
+            shards: all.devices().iter().enumerate().map(shard).collect::<Result<_, _>>()?,
+            reduce: all.devices().iter().map(Stream::new).collect::<Result<_, _>>()?,
         })
     }
 
@@ -145,7 +146,7 @@ impl<'a, T: Float> Sharded<'a, T> {
         Ok(Some(times[ROUNDS / 2]))
     }
 
-    /// The result as each device has it.
+    /// The result as each device of this process has it.
     pub fn results(&self) -> Result<Vec<Vec<T>>, Error> {
         let whole = |shard: &Shard<T>| -> Result<Vec<T>, Error> {
             let mut y = Vec::with_capacity(self.layers.sizes[0] * self.layers.sizes[1]);

@@ -1,4 +1,5 @@
-//! Two linear layers on several devices: `cargo run --example sharded_linear -- --devices 2`.
+//! Two linear layers on several devices: `cargo run --example sharded_linear -- --devices 2`. With a process for each device, as torchrun
+//! starts them: `torchrun --no-python --nproc-per-node 2 sharded_linear --ranks`.
 //!
 //! y = relu(x·w₁ + b)·w₂. Each device has some columns of w₁ and b and the rows of w₂ that meet them, and all of x; the
 //! parts of y that they compute are summed by an all-reduce (Shoeybi et al., "Megatron-LM", arXiv:1909.08053). The batch is cut
@@ -25,7 +26,7 @@ use kernel::SCHEDULES;
 use layers::{Layers, Sharded};
 use std::process::ExitCode;
 use tile_bench::record::Record;
-use tilewright::{AnySchedule, Device, Error, Float};
+use tilewright::{AnySchedule, Communicator, Device, Error, Float, World};
 
 /// Computes relu(x·w₁ + b)·w₂ on several devices under one schedule or all, and verifies the result.
 #[derive(Parser)]
@@ -34,6 +35,9 @@ struct Options {
     /// Devices: GPUs from ordinal 0 on, or simulators [default: all GPUs, or 2 simulators]
     #[arg(long)]
     devices: Option<usize>,
+    /// This process is one rank, with one device, as `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT` say
+    #[arg(long, conflicts_with = "devices")]
+    ranks: bool,
     /// Rows of the input [default: 8192 on GPUs, 64 on simulators]
     #[arg(long)]
     batch: Option<usize>,
@@ -51,7 +55,17 @@ struct Options {
 }
 
 impl Options {
-    /// The devices, of which the first is open.
+    /// The devices that work together, of which the first is open.
+    fn communicator(&self, first: &Device) -> Result<Communicator, Error> {
+        if self.ranks {
+            let world = World::from_env()?;
+            let device = if first.is_gpu() { &world.device()? } else { first };
+            return Communicator::join(&world, device);
+        }
+        Communicator::new(&self.open(first)?)
+    }
+
+    /// Those of one process.
     fn open(&self, first: &Device) -> Result<Vec<Device>, Error> {
         let all = || Ok::<_, Error>(Device::all()?.iter().filter(|device| device.is_gpu()).count());
         let count = match self.devices {
@@ -78,12 +92,13 @@ impl Generic for Options {
     }
 
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
-        let devices = self.open(device)?;
+        let all = self.communicator(device)?;
+        let device = &all.devices()[0];
         let (batch, width) = if device.is_gpu() { (8192, 4096) } else { (64, 64) };
         let (m, n) = (self.batch.unwrap_or(batch), self.width.unwrap_or(width));
         let hidden = 4 * n;
         let (input, weights) = (elements(&[m, n])?, elements(&[n, hidden])?);
-        let part = weights.div_ceil(devices.len()) as u128;
+        let part = weights.div_ceil(all.ranks()) as u128;
         device.check_memory(
             (2 * input as u128 + 2 * part + m as u128 * hidden as u128) * size_of::<T>() as u128,
         )?;
@@ -101,19 +116,20 @@ impl Generic for Options {
         };
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
             let tiles = self.tiles as usize;
-            let mut sharded = Sharded::new(&layers, &devices, schedule, tiles)?;
+            let mut sharded = Sharded::new(&layers, &all, schedule, tiles)?;
             let mut launch = sharded.run()?;
-            let verdict = verify::compare(&layers, &sharded.results()?, devices.len());
+            let verdict = verify::compare(&layers, &sharded.results()?, all.ranks());
             if self.bench {
-                let (all, single) =
-                    (sharded.time()?, Sharded::new(&layers, &devices[..1], schedule, tiles)?.time()?);
-                launch.time_ms = all;
-                match all.zip(single) {
-                    Some((all, single)) => eprintln!(
-                        "{}: {all:.3} ms on {n} devices, {single:.3} ms on one: efficiency {:.1} %",
+                let one = Communicator::new(&all.devices()[..1])?;
+                let (together, single) =
+                    (sharded.time()?, Sharded::new(&layers, &one, schedule, tiles)?.time()?);
+                launch.time_ms = together;
+                match together.zip(single) {
+                    Some((together, single)) => eprintln!(
+                        "{}: {together:.3} ms on {n} devices, {single:.3} ms on one: efficiency {:.1} %",
                         schedule.name(),
-                        100.0 * single / (all * devices.len() as f64),
-                        n = devices.len(),
+                        100.0 * single / (together * all.ranks() as f64),
+                        n = all.ranks(),
                     ),
                     None => eprintln!("simulators claim no time"),
                 }
@@ -121,7 +137,7 @@ impl Generic for Options {
             Ok(Record {
                 schedule: schedule.name(),
                 dtype: T::DTYPE.name(),
-                sizes: vec![("m", m), ("n", n), ("k", hidden), ("devices", devices.len())],
+                sizes: vec![("m", m), ("n", n), ("k", hidden), ("devices", all.ranks())],
                 flops: 4.0 * m as f64 * n as f64 * hidden as f64,
                 verdict,
                 launch,

@@ -7,7 +7,7 @@ use crate::{
     geometry::{Geometry, Layout},
     memory::{Memory, Storage, lock},
 };
-use std::{marker::PhantomData, sync::Arc};
+use std::{marker::PhantomData, ops::Range, sync::Arc};
 use tile_dsl::dtype::DType;
 
 /// A tensor of `T` in a device's memory.
@@ -79,15 +79,18 @@ impl RawBuffer {
         Some(out)
     }
 
-    /// Overwrites the elements of memory of the host that nothing waits for, in the order in which the layout stores them.
-    pub(crate) fn put_on_host(&self, data: &[u8]) {
-        let Storage::Host(contents, _) = &self.memory.storage else { return };
-        let (size, mut contents, mut rest) = (self.dtype.bytes() as usize, lock(contents), data);
-        self.geometry.runs(|at, count| {
-            let (run, after) = rest.split_at(count * size);
-            rest = after;
-            contents[at * size..][..run.len()].copy_from_slice(run);
-        });
+    /// Some bytes of a tensor without gaps, of memory of the host that no work is waited for to write.
+    pub(crate) fn part_on_host(&self, bytes: Range<usize>) -> Vec<u8> {
+        let Storage::Host(data, _) = &self.memory.storage else { return Vec::new() };
+        let first = self.geometry.offset * self.dtype.bytes() as usize;
+        lock(data)[first + bytes.start..first + bytes.end].to_vec()
+    }
+
+    /// Overwrites bytes of a tensor without gaps, of memory of the host that nothing waits for.
+    pub(crate) fn put_part_on_host(&self, at: usize, bytes: &[u8]) {
+        let Storage::Host(data, _) = &self.memory.storage else { return };
+        let first = self.geometry.offset * self.dtype.bytes() as usize + at;
+        lock(data)[first..][..bytes.len()].copy_from_slice(bytes);
     }
 
     /// The elements, in the order in which the layout stores them.

@@ -1,5 +1,6 @@
 //! Element types of buffers and scalar arguments, tied to Rust types.
 
+use crate::reduction::{self, Reduction};
 use tile_dsl::{
     dtype::{DType, Number},
     tile::evaluate::Elements,
@@ -28,12 +29,30 @@ pub trait Element:
     fn settle(_bytes: &mut [u8]) {}
 }
 
+/// An [`Element`] that collectives can combine: floats and integers, no truth values.
+///
+/// Sealed: the set is what NCCL knows.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is nothing that a collective can combine",
+    note = "those are f32, f16, bf16, f8, i32, u32, i8, u8 and i64"
+)]
+pub trait Reducible: Element {
+    /// Combines the elements at each place, in the order of the ranks. All have as many as the first.
+    #[doc(hidden)]
+    fn combine(reduction: Reduction, ranks: &[Vec<Self>]) -> Vec<Self>;
+}
+
+/// Combines the elements at each place.
+fn combined<T: Copy + Default>(ranks: &[Vec<T>], one: impl Fn(usize) -> Option<T>) -> Vec<T> {
+    (0..ranks.first().map_or(0, Vec::len)).map(|place| one(place).unwrap_or_default()).collect()
+}
+
 /// A floating-point [`Element`]: what a kernel's generic parameter `T: Float` ranges over.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no floating-point element",
     note = "those are f32, f16, bf16 and f8; `tilewright::prelude` has f16, bf16 and f8"
 )]
-pub trait Float: Element + Into<ScalarValue> {
+pub trait Float: Reducible + Into<ScalarValue> {
     /// Rounds to nearest, ties to even. What is too large for an `f8` becomes the largest one.
     fn from_f64(x: f64) -> Self;
     /// Exact.
@@ -135,8 +154,21 @@ macro_rules! element {
                 Number::to_f64(self)
             }
         }
+        impl Reducible for $ty {
+            fn combine(reduction: Reduction, ranks: &[Vec<Self>]) -> Vec<Self> {
+                let each = |place: usize| ranks.iter().map(move |rank| Number::to_f64(rank[place]));
+                combined(ranks, |place| reduction::float(reduction, each(place)).map(Number::from_f64))
+            }
+        }
     };
-    (@int $ty:ty) => {};
+    (@int $ty:ty) => {
+        impl Reducible for $ty {
+            fn combine(reduction: Reduction, ranks: &[Vec<Self>]) -> Vec<Self> {
+                let each = |place: usize| ranks.iter().map(move |rank| rank[place]);
+                combined(ranks, |place| reduction::integer(reduction, each(place), <$ty>::wrapping_add))
+            }
+        }
+    };
     (@truth $ty:ty) => {};
     (@bytes truth $ty:ty) => {
         impl Bytes<1> for $ty {

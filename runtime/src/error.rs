@@ -213,6 +213,36 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// A variable of the environment by which ranks are told who they are is missing, or cannot be.
+    ///
+    /// What to do: start the processes by torchrun, or set `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT` as it does.
+    #[error("{name} {what}")]
+    Variable {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Ranks did not meet.
+    ///
+    /// What to do: the message names the ranks that are missing, or what they disagree about. Give all the same number of ranks and the same address, each a rank of its own, and a port that is free.
+    #[error("no rendezvous at {at}: {what}")]
+    Rendezvous {
+        /// Where they were to meet.
+        at: String,
+        /// Why they did not.
+        what: String,
+    },
+    /// A rank has died, is not heard of, or makes other calls than the others. The communicator can be used no more.
+    ///
+    /// What to do: find out what happened to the rank that is named, in its own output. Begin anew with all ranks, in new processes where they had GPUs.
+    #[error("the ranks work together no more: {what}")]
+    RankLost {
+        /// The rank that the message is about.
+        rank: usize,
+        /// What happened.
+        what: String,
+    },
     /// The simulator refused the PTX or the launch.
     ///
     /// What to do: read the reason. A limit of the simulator is one of `SimOptions`; PTX that it does not know needs a GPU.

@@ -6,13 +6,14 @@ use crate::{
     memory::lock,
     parameters::Parameters,
     plan::Plan,
+    ranks::Health,
     repeated::Repeated,
 };
 use std::{
     fmt::Write as _,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 use tile_dsl::program::Variant;
@@ -57,6 +58,10 @@ pub(crate) struct Queue {
     done: AtomicU64,
     waited: Mutex<Waited>,
     state: Mutex<State>,
+    /// Whether `ranks` are any.
+    shares: AtomicBool,
+    /// Those of communicators that its work, or what it waited for, is a part of.
+    ranks: Mutex<Vec<Arc<Health>>>,
 }
 
 /// What one launch at a time may touch.
@@ -103,6 +108,8 @@ impl Queue {
             done: AtomicU64::new(0),
             waited: Mutex::default(),
             state: Mutex::default(),
+            shares: AtomicBool::new(false),
+            ranks: Mutex::default(),
         }
     }
 
@@ -167,13 +174,39 @@ impl Queue {
         let issued = other.issued.load(Ordering::Acquire);
         this.wait_for(theirs)?;
         waited.note(other.number, issued);
+        drop(waited);
+        if other.shares.load(Ordering::Acquire) {
+            let theirs = lock(&other.ranks).clone();
+            theirs.into_iter().for_each(|health| self.needs(Some(health)));
+        }
         Ok(())
+    }
+
+    /// Notes that work is only as good as the ranks that take part in it: where one is lost, NCCL's kernels end early.
+    pub(crate) fn needs(&self, health: Option<Arc<Health>>) {
+        let Some(health) = health else { return };
+        let mut ranks = lock(&self.ranks);
+        if ranks.iter().all(|known| !Arc::ptr_eq(known, &health)) {
+            ranks.push(health);
+            self.shares.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether the ranks that its work needs are there.
+    ///
+    /// # Errors
+    /// [`Error::RankLost`].
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.shares.load(Ordering::Acquire) {
+            true => lock(&self.ranks).iter().try_for_each(|health| health.check()),
+            false => Ok(()),
+        }
     }
 
     /// Waits until a piece of work has ended.
     ///
     /// # Errors
-    /// [`Error::Asynchronous`] when it failed, or another before it.
+    /// [`Error::Asynchronous`] when it failed, or another before it; [`Error::RankLost`].
     pub(crate) fn wait(&self, ticket: u64) -> Result<(), Error> {
         if self.is_done(ticket) {
             return Ok(());
@@ -182,6 +215,7 @@ impl Queue {
         if let Some(cuda) = &self.cuda {
             cuda.synchronize().map_err(|e| self.failed(e))?;
         }
+        self.check()?;
         self.done.fetch_max(issued, Ordering::Release);
         Ok(())
     }
@@ -196,6 +230,7 @@ impl Queue {
         if let Some(cuda) = &self.cuda {
             cuda.synchronize().map_err(|e| self.failed(e))?;
         }
+        self.check()?;
         self.done.fetch_max(issued, Ordering::Release);
         Ok(())
     }

@@ -48,7 +48,7 @@ impl Stream {
     /// Waits for all its work.
     ///
     /// # Errors
-    /// [`Error::Asynchronous`] when some of it failed, with the launches that may have been it.
+    /// [`Error::Asynchronous`] when some of it failed, with the launches that may have been it; [`Error::RankLost`].
     pub fn sync(&self) -> Result<(), Error> {
         self.queue.sync()
     }
@@ -103,7 +103,9 @@ impl Event {
     /// # Errors
     /// [`Error::Asynchronous`] when it failed.
     pub fn is_done(&self) -> Result<bool, Error> {
-        self.cuda.as_ref().map_or(Ok(true), |event| event.is_done().map_err(|e| self.queue.failed(e)))
+        let Some(event) = &self.cuda else { return Ok(true) };
+        let done = event.is_done().map_err(|e| self.queue.failed(e))?;
+        self.queue.check().map(|()| done)
     }
 
     /// Waits for the work before it.
@@ -111,7 +113,9 @@ impl Event {
     /// # Errors
     /// [`Error::Asynchronous`] when it failed.
     pub fn sync(&self) -> Result<(), Error> {
-        self.cuda.as_ref().map_or(Ok(()), |event| event.wait().map_err(|e| self.queue.failed(e)))
+        let Some(event) = &self.cuda else { return Ok(()) };
+        event.wait().map_err(|e| self.queue.failed(e))?;
+        self.queue.check()
     }
 }
 

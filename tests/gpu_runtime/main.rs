@@ -5,6 +5,8 @@ use tilewright::{
     Communicator, DType, Error, L2, LaunchReport, Origin, PtxCache, Tuner, Variant, interop, prelude::*,
 };
 
+#[path = "../../examples/ranks/checks.rs"]
+mod checks;
 mod graphs;
 mod kernels;
 mod memory;
@@ -152,6 +154,18 @@ fn threads_and_streams() {
     let after = usage();
     assert_eq!((after.in_use, after.reserved), (before.in_use, before.reserved));
     assert!(after.free + (8 << 20) >= before.free, "{before:?}, {after:?}");
+}
+
+/// All GPUs, and the first alone.
+#[test]
+fn every_collective() {
+    let Some(first) = gpu() else { return };
+    for devices in [vec![first], Device::all().unwrap()] {
+        match Communicator::new(&devices).and_then(|all| checks::everything(&all)) {
+            Err(Error::NoNccl { why }) => return eprintln!("skipped: {why}"),
+            checks => assert!(checks.unwrap() > 300),
+        }
+    }
 }
 
 /// All GPUs, and the first alone.

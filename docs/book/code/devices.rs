@@ -22,6 +22,37 @@ fn each_has_the_sum() {
     assert_eq!(found, vec![vec![111.0, 222.0]; 3]);
 }
 
+// ANCHOR: rank
+use std::thread;
+use tilewright::{Error, Id};
+
+/// What a process does: the sum of its own part and those of all others. `all` is `Communicator::from_env()?` under torchrun.
+pub fn in_a_process(all: &Communicator, part: &[f32]) -> Result<Vec<f32>, Error> {
+    let device = &all.devices()[0];
+    let mut x = Buffer::from_slice(device, part, &[part.len()])?;
+    all.all_reduce(&mut [&mut x], &[Stream::new(device)?])?;
+    x.to_vec()
+}
+
+/// All of them, a thread each.
+pub fn in_threads(parts: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Error> {
+    let id = Id::new("127.0.0.1:0")?;
+    let one = &|rank: usize| {
+        in_a_process(&Communicator::from_id(&id, rank, parts.len(), &Device::sim())?, &parts[rank])
+    };
+    thread::scope(|scope| {
+        let ranks: Vec<_> = (0..parts.len()).map(|rank| scope.spawn(move || one(rank))).collect();
+        ranks.into_iter().map(|rank| rank.join().expect("a rank that ends")).collect()
+    })
+}
+// ANCHOR_END: rank
+
+#[test]
+fn each_process_has_the_sum() {
+    let parts = [vec![1.0, 2.0], vec![10.0, 20.0], vec![100.0, 200.0]];
+    assert_eq!(in_threads(&parts).expect("sums"), vec![vec![111.0, 222.0]; 3]);
+}
+
 // ANCHOR: solution
 /// A·B on two devices: each has half of the columns of A and half of the rows of B.
 pub fn split_by_k([m, n, k]: [usize; 3], a: &[f32], b: &[f32]) -> Result<Vec<f32>, tilewright::Error> {

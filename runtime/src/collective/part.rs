@@ -1,45 +1,67 @@
 //! A device's part of a collective on GPUs.
 
 use super::nccl::Nccl;
-use crate::{buffer::RawBuffer, error::Error};
+use crate::{
+    error::Error,
+    ranks::{Health, Links},
+    reduction::Reduction,
+};
 use cudarc::driver::sys::CUstream;
 use std::sync::Arc;
 use tile_dsl::dtype::DType;
 
-/// What is done together.
+/// One call of NCCL. What only moves is counted in bytes, so that every type can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Every element becomes the sum of all in its place.
-    Sum,
-    /// The n-th part of each buffer becomes that of the n-th device.
-    Gather,
+pub(super) enum Call {
+    /// Elements in place.
+    AllReduce { at: u64, count: usize, dtype: DType, reduction: Reduction },
+    /// `count` elements of this rank from those of all; `from` has them all.
+    ReduceScatter { from: u64, to: u64, count: usize, dtype: DType, reduction: Reduction },
+    /// Bytes of this rank; `to` has those of all.
+    AllGather { from: u64, to: u64, bytes: usize },
+    /// Bytes in place.
+    Broadcast { at: u64, bytes: usize, root: usize },
+    /// Bytes for another rank, or this one.
+    Send { at: u64, bytes: usize, peer: usize },
+    /// Bytes of another rank, or this one.
+    Receive { at: u64, bytes: usize, peer: usize },
 }
 
-/// What one device does of it, in place. A graph that has recorded it keeps the communicator.
+/// Who takes part in a call, by which ranks know who has made fewer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Turns {
+    All,
+    /// A rank for each message from it or to it.
+    Messages(Vec<usize>),
+}
+
+impl Turns {
+    /// Notes that it begins.
+    ///
+    /// # Errors
+    /// [`Error::RankLost`].
+    pub(super) fn begin(&self, links: &Links) -> Result<(), Error> {
+        match self {
+            Turns::All => links.begin(None),
+            Turns::Messages(peers) => links.begin(Some(peers)),
+        }
+    }
+}
+
+/// What one device does of it. A graph that has recorded it keeps the communicator.
 #[doc(hidden)]
 pub struct Part {
     nccl: Arc<Nccl>,
-    pub(super) work: Work,
-    /// Place of the device in the communicator.
-    pub(super) rank: usize,
-    pub(super) address: u64,
-    /// Elements of the buffer.
-    pub(super) count: usize,
-    pub(super) dtype: DType,
+    /// Place of the device among those of this process.
+    pub(super) place: usize,
+    /// What NCCL takes as one group; none where others have all of the work.
+    pub(super) calls: Vec<Call>,
+    turns: Turns,
 }
 
 impl Part {
-    /// The part of each device.
-    pub(super) fn each(nccl: &Arc<Nccl>, work: Work, raws: &[&RawBuffer]) -> Vec<Self> {
-        let part = |(rank, raw): (usize, &&RawBuffer)| Part {
-            nccl: nccl.clone(),
-            work,
-            rank,
-            address: raw.address(),
-            count: raw.geometry.count(),
-            dtype: raw.dtype,
-        };
-        raws.iter().enumerate().map(part).collect()
+    pub(super) fn new(nccl: &Arc<Nccl>, place: usize, calls: Vec<Call>, turns: Turns) -> Self {
+        Part { nccl: nccl.clone(), place, calls, turns }
     }
 
     /// Queues all parts of one collective, each on its stream, which may be capturing.
@@ -49,7 +71,7 @@ impl Part {
     /// ended, and used by no one else meanwhile.
     ///
     /// # Errors
-    /// NCCL's.
+    /// NCCL's; [`Error::RankLost`].
     pub(crate) unsafe fn queue(parts: &[&Part], streams: &[CUstream]) -> Result<(), Error> {
         match parts.first() {
             // SAFETY: the caller's.
@@ -57,11 +79,26 @@ impl Part {
             None => Ok(()),
         }
     }
+
+    /// Notes that it is about to be queued, or a graph that has captured it.
+    ///
+    /// # Errors
+    /// [`Error::RankLost`].
+    pub(crate) fn begin(&self) -> Result<(), Error> {
+        self.nccl.begin(&self.turns)
+    }
+
+    /// What a wait for the work has to ask about its ranks; nothing for those of one process.
+    pub(crate) fn health(&self) -> Option<Arc<Health>> {
+        self.nccl.health()
+    }
 }
 
 impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
-        let of = |part: &Part| (part.work, part.rank, part.address, part.count, part.dtype);
-        Arc::ptr_eq(&self.nccl, &other.nccl) && of(self) == of(other)
+        Arc::ptr_eq(&self.nccl, &other.nccl)
+            && self.place == other.place
+            && self.calls == other.calls
+            && self.turns == other.turns
     }
 }

@@ -18,11 +18,11 @@ pub(crate) mod sealed {
         /// [`Error::Collective`] for what does not belong together.
         fn check(on: &[Self]) -> Result<(), Error>;
 
-        /// Makes what is put here wait for what uses the buffer.
+        /// Makes what is put here wait for what uses the buffer in its way.
         ///
         /// # Errors
         /// [`Error::Recorded`]; the driver's.
-        fn order(&self, buffer: &RawBuffer) -> Result<(), Error>;
+        fn order(&self, buffer: &RawBuffer, writes: bool) -> Result<(), Error>;
 
         /// Puts a part each.
         ///
@@ -30,11 +30,11 @@ pub(crate) mod sealed {
         /// Those of [`Part::queue`], and that the buffers are noted as used.
         ///
         /// # Errors
-        /// NCCL's.
+        /// NCCL's; [`Error::RankLost`].
         unsafe fn put(on: &[Self], parts: Vec<Part>) -> Result<(), Error>;
 
         /// Notes that the buffer is used by what was put here.
-        fn used(&self, buffer: &RawBuffer);
+        fn used(&self, buffer: &RawBuffer, writes: bool);
     }
 }
 
@@ -49,18 +49,21 @@ impl sealed::Sealed for Stream {
         Ok(())
     }
 
-    fn order(&self, buffer: &RawBuffer) -> Result<(), Error> {
-        buffer.memory.order(&self.queue, true)
+    fn order(&self, buffer: &RawBuffer, writes: bool) -> Result<(), Error> {
+        buffer.memory.order(&self.queue, writes)
     }
 
     unsafe fn put(on: &[Self], parts: Vec<Part>) -> Result<(), Error> {
         let streams = on.iter().filter_map(|stream| stream.queue.cuda.as_ref());
         let streams: Vec<_> = streams.map(|cuda| cuda.stream.cu_stream()).collect();
+        parts.iter().try_for_each(Part::begin)?;
+        // So that a wait knows whether the work can have ended well.
+        on.iter().zip(&parts).for_each(|(on, part)| on.queue.needs(part.health()));
         // SAFETY: the caller's.
         unsafe { Part::queue(&parts.iter().collect::<Vec<_>>(), &streams) }
     }
 
-    fn used(&self, buffer: &RawBuffer) {
-        buffer.memory.used(&self.queue, self.queue.ticket(), true);
+    fn used(&self, buffer: &RawBuffer, writes: bool) {
+        buffer.memory.used(&self.queue, self.queue.ticket(), writes);
     }
 }

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 /// Queues the replays of several graphs, each on its stream.
 ///
 /// # Errors
-/// The driver's and NCCL's.
+/// The driver's and NCCL's; [`Error::RankLost`].
 pub(super) fn queue(mut recordings: SmallVec<[Recording<'_>; 1]>) -> Result<SmallVec<[Replayed; 1]>, Error> {
     let made = recordings.iter().any(Recording::is_stale);
     let one = |recording: &Recording<'_>| {
@@ -31,6 +31,7 @@ pub(super) fn queue(mut recordings: SmallVec<[Recording<'_>; 1]>) -> Result<Smal
             memory.order(&recording.stream.queue, *writes)?;
         }
     }
+    work().try_for_each(Recording::begin)?;
     recordings.iter_mut().try_for_each(Recording::launch)?;
     Ok(replayed)
 }
@@ -118,6 +119,21 @@ impl Recording<'_> {
     fn is_stale(&self) -> bool {
         let graph = &self.graph;
         self.cuda().is_some() && (graph.stale || graph.cuda.is_none() || graph.nodes.len() != self.nodes)
+    }
+
+    /// Notes the collectives that are about to run.
+    ///
+    /// # Errors
+    /// [`Error::RankLost`].
+    fn begin(&self) -> Result<(), Error> {
+        self.graph.nodes[..self.nodes].iter().try_for_each(|node| match node {
+            Node::Part(part) => {
+                part.begin()?;
+                self.stream.queue.needs(part.health());
+                Ok(())
+            }
+            Node::Step(_) => Ok(()),
+        })
     }
 
     /// Queues the graph.

@@ -86,7 +86,7 @@ impl sealed::Sealed for Recorder<'_> {
     }
 
     /// The graph waits when it is queued.
-    fn order(&self, _: &RawBuffer) -> Result<(), Error> {
+    fn order(&self, _: &RawBuffer, _: bool) -> Result<(), Error> {
         Ok(())
     }
 
@@ -95,8 +95,8 @@ impl sealed::Sealed for Recorder<'_> {
         Ok(())
     }
 
-    fn used(&self, buffer: &RawBuffer) {
-        self.recording.borrow_mut().uses(&buffer.memory, true);
+    fn used(&self, buffer: &RawBuffer, writes: bool) {
+        self.recording.borrow_mut().uses(&buffer.memory, writes);
     }
 }
 
