@@ -70,11 +70,11 @@ impl Generic for Options {
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
             let mut o = Buffer::<T>::poisoned(device, &shape(size.m))?;
             let [q_in, k_in, v_in] = &on_device;
-            let launch = measure(device, || {
-                match schedule.kernel() {
-                    "attention" => attention(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run(),
-                    _ => attention_plain(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run(),
+            let launch = measure(device, || match schedule.kernel() {
+                "attention" => {
+                    attention(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run()
                 }
+                _ => attention_plain(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run(),
             })?;
             let o = o.to_vec()?;
             let Size { b, h, m, n, d } = size;

@@ -143,7 +143,7 @@ fn apply(nest: &Nest, buffer: &str, at_name: &str, span: SpanId) -> Result<(Nest
         return Err(refuse(format!(
             "one step of `{at_name}` reads `{buffer}` over all of `{axis}`, which has no bound: registers cannot hold it"
         ))
-        .note(held.copied_access(copy).span, "it is read here")
+        .note(held.copied_accesses(copy).first().map_or(SpanId::NONE, |a| a.span), "it is read here")
         .remark(format!("tile `{axis}`, or load it in a loop further inside")));
     }
     proof.facts.push(format!("one step of `{at_name}` reads a fixed number of elements of `{buffer}`"));

@@ -143,9 +143,13 @@ fn unproduced(context: &Context<'_>, why: Unproduced) -> Option<Diagnostic> {
             at(Some(digit)).edits([if copies { pipeline } else { Edit::remove() }])
         }
         // No tensor map copies rows anywhere.
-        Unproduced::NoMap(digit, copy) if !nest.copied_access(copy).gathered.is_empty() => at(Some(digit))
-            .note(nest.copy(copy).span, "values say where this takes its rows")
-            .edits([Edit::remove().remark("the threads that compute copy such rows")]),
+        Unproduced::NoMap(digit, copy)
+            if nest.copied_accesses(copy).iter().any(|a| !a.gathered.is_empty()) =>
+        {
+            at(Some(digit))
+                .note(nest.copy(copy).span, "values say where this takes its rows")
+                .edits([Edit::remove().remark("the threads that compute copy such rows")])
+        }
         Unproduced::NoMap(digit, copy) => {
             let (buffer, name) = (nest.copy_name(copy), nest.digit_name(digit));
             at(Some(digit))

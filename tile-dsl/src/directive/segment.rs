@@ -170,11 +170,12 @@ fn copied(context: &Context<'_>, segment: nest::Segment) -> Option<Why> {
         }
     }
     let mut found = None;
-    leaves(&nest.body, &mut |path, _| {
+    leaves(&nest.body, &mut |path, leaf| {
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
         for frame in path {
             let Frame::Stage(copy) = frame else { continue };
-            let of = nest.copy(*copy);
-            let index = &nest.copied_access(*copy).index;
+            let Some(access) = accesses.iter().find(|a| nest.serves(*copy, **a)) else { continue };
+            let (of, index) = (nest.copy(*copy), &nest.access(*access).index);
             if !index.iter().any(moves) {
                 continue;
             }

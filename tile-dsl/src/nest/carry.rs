@@ -195,8 +195,8 @@ impl<'s> Carry<'s> {
         }
         // Behind the barrier before the last step nobody reads the stage any more, so that it can be filled.
         let held = |c: &CopyId| {
-            let read = nest.copied_access(*c);
-            copies.iter().any(|own| nest.copy(*own).serves(read))
+            let accesses = nest.copied_accesses(*c);
+            accesses.iter().all(|read| copies.iter().any(|own| nest.copy(*own).serves(read)))
         };
         if let Some(other) = filled.iter().find(|c| !held(c)) {
             let name = nest.copy_name(*other);

@@ -189,19 +189,29 @@ impl Nest {
             .collect()
     }
 
-    /// An access inside the stage of a copy: how its box moves with the axes. All of them move alike.
+    /// An access inside the stage of a copy around `body`: how its box moves with the axes. All of that stage move alike.
     ///
     /// # Panics
-    /// If nothing inside the stage is read from the copy, which no legal nest has.
-    pub fn copied_access(&self, copy: CopyId) -> &super::Access {
+    /// If nothing in `body` is read from the copy, which no legal nest has.
+    pub fn copied_access(&self, copy: CopyId, body: &Stmt) -> &super::Access {
         let mut found = None;
-        leaves(&self.body, &mut |path, leaf| {
-            if found.is_none() && path.contains(&Frame::Stage(copy)) {
-                let accesses = leaf.leaf().expect("a leaf").1.accesses();
-                found = accesses.into_iter().find(|a| self.serves(copy, *a));
-            }
+        leaves(body, &mut |_, leaf| {
+            let accesses = leaf.leaf().expect("a leaf").1.accesses();
+            found = found.or_else(|| accesses.into_iter().find(|a| self.serves(copy, *a)));
         });
         self.access(found.expect("a staged tensor is read"))
+    }
+
+    /// The accesses inside all stages of a copy. Those of different stages, in one loop after another, may move otherwise.
+    pub fn copied_accesses(&self, copy: CopyId) -> Vec<&super::Access> {
+        let mut found = Vec::new();
+        leaves(&self.body, &mut |path, leaf| {
+            if path.contains(&Frame::Stage(copy)) {
+                let accesses = leaf.leaf().expect("a leaf").1.accesses();
+                found.extend(accesses.into_iter().filter(|a| self.serves(copy, *a)).map(|a| self.access(a)));
+            }
+        });
+        found
     }
 
     /// Dimensions of a copied tensor in the order of its copies, slowest first.

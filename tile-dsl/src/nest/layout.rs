@@ -300,7 +300,7 @@ impl Nest {
             return;
         }
         let Some(layout) = self.copy_layout(copy, body) else { return };
-        let access = self.copied_access(copy);
+        let access = self.copied_access(copy, body);
         let dims: Vec<String> = layout
             .order
             .iter()

@@ -27,9 +27,9 @@ impl Nest {
 
     /// Whether the CTAs of a cluster read the same box of a copy, and copy to one another.
     pub fn is_shared(&self, copy: CopyId) -> bool {
-        let moved_by = self.copied_access(copy).axes();
         let cluster = self.cluster.filter(|_| !self.cluster_reduces());
-        cluster.is_some_and(|rank| !moved_by.contains(&rank.axis))
+        let moved = |rank: Digit| self.copied_accesses(copy).iter().any(|a| a.axes().contains(&rank.axis));
+        cluster.is_some_and(|rank| !moved(rank))
     }
 
     /// The part of a produced copy that each CTA of a cluster copies to all of them; `None` where each has its own box, or

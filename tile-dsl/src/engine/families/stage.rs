@@ -325,7 +325,7 @@ fn check_box(
     let name = request.buffer;
     let dims = nest.footprint(copy, body);
     if let Some(dim) = dims.iter().position(|d| d.extent.is_none()) {
-        let access = nest.copied_access(copy);
+        let access = nest.copied_access(copy, body);
         // What the loop itself and those around it move along is no part of one step.
         let moves = |index: &Affine, d: &Digit| index.coefficient(d.axis) != 0;
         let open: BTreeSet<Digit> = loops(body)
@@ -385,7 +385,7 @@ pub(crate) fn check_rows(
         return tensor_map::check(nest, request, (copy, body), turned);
     }
     let vector = |vector| Edit::instead([Request { vector, ..*request }.kind()]);
-    if moved > size && nest.copied_access(copy).gathered.contains_key(&contiguous) {
+    if moved > size && nest.copied_access(copy, body).gathered.contains_key(&contiguous) {
         return Err(refuse(format!(
             "vector({moved}) of `{name}`: values say where each of its elements is, so they are not side by side"
         ))
@@ -440,20 +440,24 @@ pub(crate) fn aligned_start(
     if wide == 1 {
         return Ok(());
     }
-    let mut outside: Vec<Digit> = Vec::new();
-    leaves(&nest.body, &mut |path, _| {
-        if let Some(at) = path.iter().position(|f| *f == crate::nest::Frame::Stage(copy)) {
-            outside.extend(path[..at].iter().filter_map(|f| match f {
-                crate::nest::Frame::For(d, _) => Some(*d),
-                _ => None,
-            }));
+    // The first access of each stage, and a loop around it whose steps move the box by no multiple.
+    let (mut first, mut step) = (None, None);
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some(at) = path.iter().position(|f| *f == crate::nest::Frame::Stage(copy)) else { return };
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
+        let Some(access) = accesses.into_iter().find(|a| nest.serves(copy, *a)) else { return };
+        let access = nest.access(access);
+        first.get_or_insert(access);
+        let moved = path[..at].iter().find_map(|frame| {
+            let crate::nest::Frame::For(d, _) = frame else { return None };
+            let step = access.index[dim].coefficient(d.axis) * i64::from(d.stride);
+            (step % wide != 0).then_some((*d, step))
+        });
+        if let (None, Some(moved)) = (step, moved) {
+            (first, step) = (Some(access), Some(moved));
         }
     });
-    let access = nest.copied_access(copy);
-    let step = outside.iter().find_map(|d| {
-        let step = access.index[dim].coefficient(d.axis) * i64::from(d.stride);
-        (step % wide != 0).then_some((*d, step))
-    });
+    let span = first.map_or(SpanId::NONE, |access| access.span);
     let name = request.buffer;
     match (low % wide, step) {
         (0, None) => Ok(()),
@@ -461,12 +465,12 @@ pub(crate) fn aligned_start(
             "a step of `{}` moves the copy of `{name}` by {step} elements, not a multiple of the {wide} that are moved at once",
             nest.digit_name(digit)
         ))
-        .note(access.span, "read here")),
+        .note(span, "read here")),
         (low, _) => Err(refuse(format!(
             "the copy of `{name}` starts {} elements off a multiple of the {wide} that are moved at once",
             low.rem_euclid(wide)
         ))
-        .note(access.span, "read here")),
+        .note(span, "read here")),
     }
 }
 

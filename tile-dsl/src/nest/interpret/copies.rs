@@ -12,7 +12,7 @@ impl<S: Neutral> Machine<'_, S> {
         let nest = self.nest;
         let tensor = usize::from(nest.copy(copy).tensor.0);
         let filled = self.filled.entry((copy, std::ptr::from_ref(body))).or_insert_with(|| {
-            let (dims, access) = (nest.footprint(copy, body), nest.copied_access(copy));
+            let (dims, access) = (nest.footprint(copy, body), nest.copied_access(copy, body));
             // `low` has the constant in it already.
             let dim = |(dim, index): (&BoxDim, &Affine)| Extent {
                 low: dim.low,
