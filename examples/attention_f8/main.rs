@@ -22,7 +22,7 @@ use verify::{Attention, Shape};
 #[derive(Parser)]
 #[command(name = "attention_f8", version)]
 struct Options {
-    /// Batch×heads×queries×keys×head dimension [default: 4x32x4096x4096x128 on a GPU, 1x2x160x100x64 on the simulator]
+    /// Batch×heads×queries×keys×head dimension [default: 4x32x4096x4096x64 on a GPU, 1x2x160x100x64 on the simulator]
     #[arg(long, value_name = "BxHxMxNxD")]
     size: Option<Size>,
     /// The greatest weight of a row is 2 to the power of it [default: 8; 3 where the maximum stays as the first keys leave it]
@@ -40,7 +40,7 @@ size! {
 impl Options {
     fn size(&self, gpu: bool) -> Size {
         self.size.unwrap_or(match gpu {
-            true => Size { b: 4, h: 32, m: 4096, n: 4096, d: 128 },
+            true => Size { b: 4, h: 32, m: 4096, n: 4096, d: 64 },
             false => Size { b: 1, h: 2, m: 160, n: 100, d: 64 },
         })
     }
