@@ -1,0 +1,188 @@
+//! The choice: candidates of all templates that apply, the quickest by the model first, until the engine proves one.
+
+use crate::{
+    candidate::Candidate,
+    gpu::Gpu,
+    model::{Prediction, predict},
+    site::Site,
+    structure::{Sizes, Structure},
+    template,
+};
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Display},
+};
+use tile_dsl::{
+    dtype::DType,
+    engine::Prover,
+    program::Program,
+    schedule::{self, Schedule, Target},
+    tile,
+};
+
+/// Name of a schedule that was chosen.
+pub const NAME: &str = "auto";
+
+/// What a schedule is wanted for.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// The kernel, its generic element type and all.
+    pub kernel: &'a tile::Kernel,
+    /// Element type of the generic parameter, `None` for a kernel without one.
+    pub dtype: Option<DType>,
+    /// Values of the named dims.
+    pub sizes: &'a Sizes,
+    /// Tensors whose first dimension is the contiguous one.
+    pub column_major: &'a BTreeSet<String>,
+    /// The GPU.
+    pub gpu: &'a Gpu,
+}
+
+/// A candidate with what it is expected to take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// What the model says.
+    pub prediction: Prediction,
+}
+
+/// A candidate that the engine refuses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was chosen, and what was not.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The kernel's structure.
+    pub structure: Structure,
+    /// Templates that do not apply, with the fact that is against each.
+    pub passed: Vec<(&'static str, &'static str)>,
+    /// All candidates, quickest first; of equal ones in the order of templates.
+    pub ranked: Vec<Ranked>,
+    /// Position of the choice.
+    pub at: usize,
+    /// Those before it, which the engine refuses.
+    pub refused: Vec<Refused>,
+    /// The proof.
+    pub program: Program,
+    /// Name of the GPU's row.
+    pub gpu: &'static str,
+}
+
+/// Why nothing was chosen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A kernel that no schedule can be proved for.
+    ///
+    /// What to do: change the kernel as the message says.
+    #[error("no schedule can be proved for this kernel: {0}")]
+    Kernel(String),
+    /// No candidate is legal.
+    ///
+    /// What to do: write a schedule. The reason is that of the simplest candidate.
+    #[error("none of {} candidates is legal: write a schedule. The simplest, `{}`, is refused: {}", .0.len(), last(.0).0, last(.0).1)]
+    NoneLegal(Vec<Refused>),
+}
+
+fn last(refused: &[Refused]) -> (&str, &str) {
+    refused.last().map_or(("", ""), |r| (&r.candidate.text, &r.reason))
+}
+
+/// All candidates for a site, quickest first; of equal ones in the order of templates. With them: templates that do not apply.
+pub fn candidates(site: &Site<'_>) -> (Vec<Ranked>, Vec<(&'static str, &'static str)>) {
+    let (mut found, mut passed) = (Vec::<Ranked>::new(), Vec::new());
+    let mut texts = BTreeSet::new();
+    for template in template::ALL {
+        match (template.applies)(site) {
+            Err(fact) => passed.push((template.name, fact)),
+            Ok(()) => {
+                for candidate in (template.candidates)(site) {
+                    if candidate.target <= site.gpu.target && texts.insert(candidate.text.clone()) {
+                        let prediction = predict(site, &candidate);
+                        found.push(Ranked { candidate, prediction });
+                    }
+                }
+            }
+        }
+    }
+    found.sort_by(|a, b| a.prediction.us.total_cmp(&b.prediction.us));
+    (found, passed)
+}
+
+/// Proves a candidate.
+///
+/// # Errors
+/// The mistakes, on one line.
+pub fn prove(prover: &mut Prover, dtype: Option<DType>, candidate: &Candidate) -> Result<Program, String> {
+    let schedule = schedule(&prover.kernel().name, dtype, candidate.target, &candidate.text)?;
+    let nests = prover.prove(&schedule, &[dtype], 0);
+    match nests {
+        Ok(mut nests) => Ok(Program { schedule, dtype, nest: nests.remove(0).0 }),
+        Err(mistakes) => Err(mistakes.iter().map(|(d, _)| d.message.as_str()).collect::<Vec<_>>().join("; ")),
+    }
+}
+
+/// A schedule of these directives.
+fn schedule(kernel: &str, dtype: Option<DType>, target: Target, text: &str) -> Result<Schedule, String> {
+    let items = schedule::parse(text).map_err(|e| format!("`{text}` is no schedule: {e}"))?;
+    let directives = schedule::extend(&[], &items)
+        .map_err(|wrong| wrong.iter().map(|d| d.message.as_str()).collect::<Vec<_>>().join("; "))?;
+    let dtypes = dtype.into_iter().collect();
+    Ok(Schedule { name: NAME.into(), kernel: kernel.into(), dtypes, target, directives })
+}
+
+/// The quickest candidate by the model that the engine proves.
+///
+/// # Errors
+/// [`Error`].
+pub fn choose(wanted: &Wanted<'_>) -> Result<Chosen, Error> {
+    let structure = Structure::of(wanted.kernel, wanted.dtype, wanted.column_major)
+        .map_err(|d| Error::Kernel(d.message.clone()))?;
+    let site = Site { structure: &structure, sizes: wanted.sizes, gpu: wanted.gpu };
+    let (ranked, passed) = candidates(&site);
+    let mut prover = Prover::new(wanted.kernel.clone());
+    let mut refused = Vec::new();
+    for (at, Ranked { candidate, .. }) in ranked.iter().enumerate() {
+        match prove(&mut prover, wanted.dtype, candidate) {
+            Ok(program) => {
+                let gpu = wanted.gpu.name;
+                return Ok(Chosen { structure, passed, at, refused, program, gpu, ranked });
+            }
+            Err(reason) => refused.push(Refused { candidate: candidate.clone(), reason }),
+        }
+    }
+    Err(Error::NoneLegal(refused))
+}
+
+impl Chosen {
+    /// The choice.
+    pub fn choice(&self) -> &Ranked {
+        &self.ranked[self.at]
+    }
+}
+
+/// Why this one: structure, templates, microseconds of the first candidates by their terms, refusals.
+impl Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.structure)?;
+        for (name, fact) in &self.passed {
+            writeln!(f, "template {name} does not apply: {fact}")?;
+        }
+        writeln!(f, "{} candidates on {}", self.ranked.len(), self.gpu)?;
+        let shown = self.ranked.iter().enumerate().take((self.at + 5).max(5).min(self.ranked.len()));
+        for (n, Ranked { candidate, prediction }) in shown {
+            let mark = if n == self.at { ">" } else { " " };
+            writeln!(f, "{mark} {candidate}: {prediction}")?;
+            if let Some(refused) = self.refused.get(n) {
+                writeln!(f, "    refused: {}", refused.reason)?;
+            }
+        }
+        writeln!(f, "chosen: {}", self.choice().candidate.text)
+    }
+}
