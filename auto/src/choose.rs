@@ -9,7 +9,7 @@ use crate::{
     template,
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     fmt::{self, Display},
 };
 use tile_dsl::{
@@ -22,6 +22,9 @@ use tile_dsl::{
 
 /// Name of a schedule that was chosen.
 pub const NAME: &str = "auto";
+
+/// Refusals of a template after which its other candidates are tried last.
+const PATIENCE: usize = 6;
 
 /// What a schedule is wanted for.
 #[derive(Clone, Debug)]
@@ -67,7 +70,7 @@ pub struct Chosen {
     pub ranked: Vec<Ranked>,
     /// Position of the choice.
     pub at: usize,
-    /// Those before it, which the engine refuses.
+    /// Those that the engine refuses, in the order in which they were tried.
     pub refused: Vec<Refused>,
     /// The proof.
     pub program: Program,
@@ -86,12 +89,19 @@ pub enum Error {
     /// No candidate is legal.
     ///
     /// What to do: write a schedule. The reason is that of the simplest candidate.
-    #[error("none of {} candidates is legal: write a schedule. The simplest, `{}`, is refused: {}", .0.len(), last(.0).0, last(.0).1)]
+    #[error("{}", none(.0))]
     NoneLegal(Vec<Refused>),
 }
 
-fn last(refused: &[Refused]) -> (&str, &str) {
-    refused.last().map_or(("", ""), |r| (&r.candidate.text, &r.reason))
+fn none(refused: &[Refused]) -> String {
+    match refused.last() {
+        None => "no template has a candidate for this GPU, which lacks an element type: write a schedule for a newer one".into(),
+        Some(Refused { candidate, reason }) => format!(
+            "none of {} candidates is legal: write a schedule. The simplest, `{}`, is refused: {reason}",
+            refused.len(),
+            candidate.text
+        ),
+    }
 }
 
 /// All candidates for a site, quickest first; of equal ones in the order of templates. With them: templates that do not apply.
@@ -147,8 +157,20 @@ pub fn choose(wanted: &Wanted<'_>) -> Result<Chosen, Error> {
     let site = Site { structure: &structure, sizes: wanted.sizes, gpu: wanted.gpu };
     let (ranked, passed) = candidates(&site);
     let mut prover = Prover::new(wanted.kernel.clone());
-    let mut refused = Vec::new();
-    for (at, Ranked { candidate, .. }) in ranked.iter().enumerate() {
+    let mut refused: Vec<Refused> = Vec::new();
+    // A template that is refused again and again is put off: one fact is against all of it, mostly.
+    let tired = |refused: &[Refused], template: &str| {
+        refused.iter().filter(|r| r.candidate.template == template).count() >= PATIENCE
+    };
+    let mut put_off = Vec::new();
+    let mut order: VecDeque<usize> = (0..ranked.len()).collect();
+    while let Some(at) = order.pop_front() {
+        let candidate = &ranked[at].candidate;
+        if !put_off.contains(&at) && tired(&refused, candidate.template) {
+            put_off.push(at);
+            order.push_back(at);
+            continue;
+        }
         match prove(&mut prover, wanted.dtype, candidate) {
             Ok(program) => {
                 let gpu = wanted.gpu.name;
@@ -175,11 +197,14 @@ impl Display for Chosen {
             writeln!(f, "template {name} does not apply: {fact}")?;
         }
         writeln!(f, "{} candidates on {}", self.ranked.len(), self.gpu)?;
-        let shown = self.ranked.iter().enumerate().take((self.at + 5).max(5).min(self.ranked.len()));
-        for (n, Ranked { candidate, prediction }) in shown {
+        for (n, Ranked { candidate, prediction }) in self.ranked.iter().enumerate() {
+            let refused = self.refused.iter().find(|r| r.candidate.text == candidate.text);
+            if n >= 5 && n != self.at && refused.is_none() {
+                continue;
+            }
             let mark = if n == self.at { ">" } else { " " };
             writeln!(f, "{mark} {candidate}: {prediction}")?;
-            if let Some(refused) = self.refused.get(n) {
+            if let Some(refused) = refused {
                 writeln!(f, "    refused: {}", refused.reason)?;
             }
         }

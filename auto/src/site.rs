@@ -1,5 +1,6 @@
 //! A launch as templates see it: the structure, its sizes, the GPU.
 
+use tile_dsl::{dtype::DType, schedule::Target};
 use crate::{
     candidate::{Text, part},
     gpu::Gpu,
@@ -62,6 +63,27 @@ impl Site<'_> {
         tensors.len().max(1) as i64
     }
 
+    /// The oldest target that has the element types.
+    pub(crate) fn target(&self) -> Target {
+        let dtypes = self.structure.accesses.iter().map(|a| a.dtype);
+        match dtypes.into_iter().any(|dtype| dtype == DType::F8) {
+            true => Target { sm: 89, specific: false },
+            false => Target::DEFAULT,
+        }
+    }
+
+    /// Whether accesses are vectors along an axis: those that go along it do so step by step, from multiples of the vector on, and
+    /// not by values.
+    pub(crate) fn has_vectors(&self, axis: AxisAt, elements: i64) -> bool {
+        let mut some = self.structure.accesses.iter().filter(|a| a.axes().contains(&axis)).peekable();
+        some.peek().is_some()
+            && some.all(|a| {
+                let by = a.dims.iter().filter_map(|d| d.by.as_ref()).flatten().any(|other| *other == axis);
+                let begins = a.contiguous().is_some_and(|d| d.constant % elements == 0);
+                a.along() == Some(axis) && begins && !by
+            })
+    }
+
     /// What every candidate begins with: the layouts of the arguments.
     pub(crate) fn layouts(&self) -> Text {
         let col = self.structure.column_major.iter();
@@ -78,11 +100,25 @@ impl Site<'_> {
 
     /// `recompute` and `fuse` of values as long as an axis: what reads them computes them again, and nothing is held.
     pub(crate) fn again(&self, axis: AxisAt) -> Text {
+        self.again_at(axis, self.name(axis))
+    }
+
+    /// As [`Site::again`], where the axis is cut: at a part of it.
+    pub(crate) fn again_at(&self, axis: AxisAt, place: &str) -> Text {
         let long: Vec<&Value> = self.structure.long_values().filter(|v| v.axes.contains(&axis)).collect();
         let names = |of: &[&Value]| of.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", ");
         let shared: Vec<&Value> = long.iter().copied().filter(|v| v.readers > 1).collect();
         let text = Text::default().when(!shared.is_empty(), format!("recompute({})", names(&shared)));
-        text.when(!long.is_empty(), format!("fuse({} at {})", names(&long), self.name(axis)))
+        text.when(!long.is_empty(), format!("fuse({} at {place})", names(&long)))
+    }
+
+    /// Whole axes that a reduction keeps, or a loop hands on values along: what goes along them is held.
+    pub(crate) fn kept(&self) -> Vec<AxisAt> {
+        let s = self.structure;
+        let along = |a: &AxisAt| {
+            s.reductions.iter().any(|r| r.axes.contains(a)) || s.values.iter().any(|v| v.carried && v.axes.contains(a))
+        };
+        s.with_role(crate::structure::Role::Whole).into_iter().filter(along).collect()
     }
 
     /// `fits` of the dims of some axes, so that what goes along them is held: a power of two, or one and a half, from the size up.

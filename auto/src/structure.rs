@@ -12,7 +12,7 @@
 //! dim       ::= affine form over axes | "by" axes | form "+ by" axes
 //! value     ::= "value" name axes ":" type ["carried"] n "readers"
 //! reduction ::= "sum" | "max" | "min" name axes ":" type "over" axes ["carried"] ["=" product]
-//! product   ::= factor "·" factor                          ; factor: tensor type axes | "computed" type axes
+//! product   ::= factor "·" factor                          ; factor: ["masked"] tensor type axes | "computed" type axes
 //! work      ::= "work" axes ":" n "operations"             ; a point of these axes
 //! ```
 //! `along` is the axis along which neighbouring points are neighbours in memory. `again over` are axes of the points that use an
@@ -135,8 +135,10 @@ pub struct Value {
 /// One of the two factors of a product.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Factor {
-    /// The access, into [`Structure::accesses`], of a factor that is loaded as it is.
+    /// The access, into [`Structure::accesses`], of a factor that is loaded as it is, or masked.
     pub access: Option<usize>,
+    /// It is zero where a condition does not hold: limits of an axis.
+    pub masked: bool,
     /// Element type.
     pub dtype: DType,
     /// Its axes.

@@ -14,6 +14,7 @@ mod plain;
 mod products;
 mod recurrence;
 mod row;
+mod together;
 mod transpose;
 mod wgmma;
 
@@ -44,6 +45,7 @@ pub const ALL: &[Template] = &[
     mma::TEMPLATE,
     fma::TEMPLATE,
     chain::TEMPLATE,
+    together::TEMPLATE,
     recurrence::TEMPLATE,
     plain::TEMPLATE,
 ];

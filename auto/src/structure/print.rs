@@ -61,7 +61,8 @@ impl Structure {
 
     fn factor(&self, factor: &Factor) -> String {
         let what = factor.access.map_or("computed", |a| &self.accesses[a].tensor);
-        format!("{what} {}[{}]", factor.dtype, self.list(&factor.axes))
+        let masked = if factor.masked { "masked " } else { "" };
+        format!("{masked}{what} {}[{}]", factor.dtype, self.list(&factor.axes))
     }
 }
 

@@ -151,7 +151,8 @@ fn reductions(nest: &Nest, all: &[Leaf<'_>], place: &BTreeMap<(AccessId, bool), 
         let Stmt::Red { value, op, expr } = leaf.stmt else { continue };
         let of = nest.value(*value);
         let factor = |f: NestFactor<'_>| Factor {
-            access: f.element().and_then(|access| place.get(&(access, false)).copied()),
+            access: f.element().or(masked(f)).and_then(|access| place.get(&(access, false)).copied()),
+            masked: masked(f).is_some(),
             dtype: nest.factor_dtype(f),
             axes: ats(&nest.factor_axes(f)),
         };
@@ -168,6 +169,15 @@ fn reductions(nest: &Nest, all: &[Leaf<'_>], place: &BTreeMap<(AccessId, bool), 
         });
     }
     found
+}
+
+/// What is loaded where a condition holds, of a factor that is zero elsewhere.
+fn masked(factor: NestFactor<'_>) -> Option<AccessId> {
+    let NestFactor::Computed(Expr::Select(_, loaded, zero)) = factor else { return None };
+    match (&**loaded, &**zero) {
+        (Expr::Load(access) | Expr::Gather(access, _), Expr::Const(0.0, _)) => Some(*access),
+        _ => None,
+    }
 }
 
 /// Instructions that a function takes, about: what the assembler makes of the approximations that code generation uses.

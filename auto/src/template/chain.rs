@@ -12,7 +12,6 @@ use crate::{
     site::Site,
     structure::{AxisAt, Reduction, Role, Structure},
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "chain",
@@ -103,7 +102,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                     found.push(Candidate {
                         template: TEMPLATE.name,
                         holes: format!("{bi} by {bj}, {wi} rows a warp, {stages} stages"),
-                        target: Target::DEFAULT,
+                        target: site.target(),
                         text: site.layouts().then(&text).done(),
                         shape: Shape {
                             threads: 32 * bi / wi,

@@ -12,7 +12,6 @@ use crate::{
     site::{Site, names},
     structure::{AxisAt, Role},
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "column",
@@ -92,7 +91,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                             .with(tile)
                             .when(v > 1, format!("split({col} -> {cl}, {cv}: {v})"))
                             .with(cut)
-                            .then(&if whole { site.again(n) } else { Text::default() })
+                            .then(&if whole { site.again_at(n, &ro) } else { Text::default() })
                             .when(v > 1, format!("reorder({flight}, {cv})"))
                             .when(p > 1, format!("split_k({name}, {p})"))
                             .with(format!("reduce({all}: {how})"))
@@ -102,7 +101,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                         found.push(Candidate {
                             template: TEMPLATE.name,
                             holes: format!("{v} wide, {x} lanes, {w} warps, {u} in flight, {p} parts"),
-                            target: Target::DEFAULT,
+                            target: site.target(),
                             text: site.layouts().then(&text).done(),
                             shape: Shape {
                                 threads: 32 * w,

@@ -9,10 +9,10 @@
 
 use super::{Template, needs, products::matrix};
 use crate::{
-    candidate::{Candidate, Cores, Shape, Text},
+    candidate::{Candidate, Cores, Shape},
     site::Site,
 };
-use tile_dsl::{dtype::DType, schedule::Target};
+use tile_dsl::dtype::DType;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "fma",
@@ -63,13 +63,15 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 // Rows of a factor that run along the sum are turned on their way.
                 let copy = |along_k: bool| if along_k { "transposed, vector(16)" } else { "cp_async, vector(16)" };
                 let (ka, kb) = (m.along_k(s, 0), m.along_k(s, 1));
-                let narrow = m.bytes < 4;
-                let text = Text::default()
+                let narrow = m.bytes < 4 || !m.is_plain(s);
+                let (outer, inner) = (m.outer(site), if m.around.is_empty() { k.to_string() } else { format!("{k}.t") });
+                let text = m
+                    .steps(site)
                     .with(format!("tile({i} = {bi}, {j} = {bj}, {k} = {bk})"))
                     .with(format!("split({i} -> {iw}, {ih}, {il}, {ir}: {hi}, 4, 4)"))
                     .with(format!("split({j} -> {jw}, {jh}, {jl}, {jr}: {hj}, 8, 4)"))
                     .with(format!("split({jl} -> {jlo}, {jli}: 2)"))
-                    .with(format!("reorder({k}, {jh}, {jr}, {ih}, {ir})"))
+                    .with(format!("reorder({outer}{inner}, {jh}, {jr}, {ih}, {ir})"))
                     .with(format!("stage({a} at {k}: shared, {})", copy(ka)))
                     .with(format!("stage({b} at {k}: shared, {})", copy(kb)))
                     .when(ka, format!("pad({a}: 16)"))
@@ -89,7 +91,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 found.push(Candidate {
                     template: TEMPLATE.name,
                     holes: format!("{bi} by {bj} by {bk}, {p} parts"),
-                    target: Target::DEFAULT,
+                    target: site.target(),
                     text: site.layouts().then(&text).done(),
                     shape: Shape {
                         threads: 32 * wi * wj,

@@ -12,7 +12,6 @@ use crate::{
     site::{Site, names},
     structure::Role,
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "full",
@@ -52,7 +51,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 found.push(Candidate {
                     template: TEMPLATE.name,
                     holes: format!("{t} threads, {u} in flight, {p} parts"),
-                    target: Target::DEFAULT,
+                    target: site.target(),
                     text: site.layouts().then(&text).done(),
                     shape: Shape {
                         threads: t,

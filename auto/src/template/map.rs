@@ -11,9 +11,8 @@ use super::{Template, needs};
 use crate::{
     candidate::{Candidate, Shape, Text},
     site::Site,
-    structure::AxisAt,
+    structure::{AxisAt, Role},
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "map",
@@ -31,16 +30,21 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let s = site.structure;
     let Some(c) = s.lane_axis(true, site.sizes) else { return Vec::new() };
     let outer: Option<AxisAt> = s.program().into_iter().rfind(|a| *a != c);
+    // Values along an axis that each program has all of are computed where they are read.
+    let whole: Vec<AxisAt> = (0..s.axes.len()).filter(|a| s.axes[*a].role != Role::Program).collect();
+    let again = whole.iter().fold(Text::default(), |text, a| text.then(&site.again(*a)));
     let mut found = Vec::new();
     let mut add = |holes: String, text: Text, shape: Shape| {
-        let text = site.layouts().then(&text).done();
-        found.push(Candidate { template: TEMPLATE.name, holes, target: Target::DEFAULT, text, shape });
+        let text = site.layouts().then(&again).then(&text).done();
+        found.push(Candidate { template: TEMPLATE.name, holes, target: site.target(), text, shape });
     };
     let (_, widest) = site.element_bytes(c);
-    let is_contiguous = s.accesses.iter().any(|a| a.along() == Some(c));
-    let vectors: Vec<i64> = match is_contiguous {
-        true => [16 / widest, 8 / widest, 1].into_iter().filter(|v| *v >= 1).collect(),
-        false => vec![1],
+    let mut vectors = vec![16 / widest, 8 / widest];
+    vectors.retain(|v| *v > 1 && site.has_vectors(c, *v));
+    vectors.push(1);
+    let inner = |cv: &str| match whole.last() {
+        Some(a) if s.accesses.iter().any(|access| access.axes().contains(a)) => format!("reorder({}, {cv})", site.name(*a)),
+        _ => String::new(),
     };
     let name = site.name(c);
     let (co, ct, cv) = (site.part(c, "o"), site.part(c, "t"), site.part(c, "v"));
@@ -75,13 +79,14 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                     let text = Text::default()
                         .with(format!("tile({name} = {})", t * v * u))
                         .when(!split.is_empty(), split)
+                        .when(v > 1 && !inner(&cv).is_empty(), inner(&cv))
                         .with(format!("bind({lanes} -> thread.x)"))
                         .when(u > 1, format!("unroll({co})"))
                         .when(v > 1, format!("vectorize({cv})"));
                     add(holes.clone(), text, shape(vec![(c, t * v * u)]));
                 }
                 // Rows in flight: what they share is loaded once.
-                let Some(r) = outer.filter(|r| u > 1 && u <= site.reach(*r, 64)) else { continue };
+                let Some(r) = outer.filter(|r| whole.is_empty() && u > 1 && u <= site.reach(*r, 64)) else { continue };
                 let row = site.name(r);
                 let text = Text::default()
                     .with(format!("tile({row} = {u}, {name} = {})", t * v))
@@ -94,7 +99,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
             }
         }
         // Short rows side by side.
-        let Some(r) = outer.filter(|_| site.extent(c) <= 128 * v) else { continue };
+        let Some(r) = outer.filter(|_| whole.is_empty() && site.extent(c) <= 128 * v) else { continue };
         let (row, ro, rt) = (site.name(r), site.part(r, "o"), site.part(r, "t"));
         for x in [4, 8, 16, 32, 64] {
             if x * v >= 2 * site.reach(c, 1 << 40) {

@@ -11,10 +11,10 @@ use super::{
     products::{Matrix, matrix},
 };
 use crate::{
-    candidate::{Candidate, Cores, Shape, Text},
+    candidate::{Candidate, Cores, Shape},
     site::Site,
 };
-use tile_dsl::{dtype::DType, schedule::Target};
+use tile_dsl::dtype::DType;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "mma",
@@ -70,6 +70,7 @@ fn tiles(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
     let (i, j, k) = (site.name(m.i), site.name(m.j), site.name(m.k));
     let (iw, im, jw, jm) = (site.part(m.i, "w"), site.part(m.i, "m"), site.part(m.j, "w"), site.part(m.j, "m"));
     let (a, b, acc) = (m.a, m.b, &m.sum.name);
+    let (outer, plain) = (m.outer(site), m.is_plain(site.structure));
     for (bi, bj, wi, wj, bk) in TILES {
         if bi > 16 && bi >= 2 * site.reach(m.i, 1 << 40) || bj > 64 && bj >= 2 * site.reach(m.j, 1 << 40) {
             continue;
@@ -80,17 +81,18 @@ fn tiles(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
         for p in m.parts(site, (bi, bj, bk), ends) {
             let rows = if wi > 16 { format!(", {im}") } else { String::new() };
             let columns = if wj > 8 { format!(", {jm}") } else { String::new() };
-            let text = Text::default()
+            let text = m
+                .steps(site)
                 .with(format!("tile({i} = {bi}, {j} = {bj}, {k} = {bk})"))
                 .with(format!("split({i} -> {iw}, {im}: {wi})"))
                 .with(format!("split({j} -> {jw}, {jm}: {wj})"))
                 .with(format!("tensor_core({acc}: mma)"))
-                .with(format!("reorder({iw}, {jw}, {k}.atom{rows}{columns})"))
+                .with(format!("reorder({outer}{iw}, {jw}, {k}.atom{rows}{columns})"))
                 .with(format!("stage({a}, {b} at {k}: shared, cp_async, vector(16))"))
-                .with(format!("fragment({a}, {b} at {k}.atom)"))
+                .when(plain, format!("fragment({a}, {b} at {k}.atom)"))
                 .with(format!("pad({a}: 16, {b}: 16)"))
                 .with(format!("pipeline({k}, {stages})"))
-                .with(format!("pipeline({k}.atom, 2)"))
+                .when(plain, format!("pipeline({k}.atom, 2)"))
                 .when(p > 1, format!("split_k({k}, {p})"))
                 .with(format!("bind({iw} -> warp.y, {jw} -> warp.x)"))
                 .with(format!("vectorize({j}.pair)"))
@@ -98,7 +100,7 @@ fn tiles(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
             found.push(Candidate {
                 template: TEMPLATE.name,
                 holes: format!("{bi} by {bj} by {bk}, {p} parts"),
-                target: Target::DEFAULT,
+                target: site.target(),
                 text: site.layouts().then(&text).done(),
                 shape: shape(m, 32 * (bi / wi) * (bj / wj), (bi, bj, bk), stages, p),
             });
@@ -110,6 +112,7 @@ fn few(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
     let (i, j, k) = (site.name(m.i), site.name(m.j), site.name(m.k));
     let (jw, jm) = (site.part(m.j, "w"), site.part(m.j, "m"));
     let (a, b, acc) = (m.a, m.b, &m.sum.name);
+    let outer = m.outer(site);
     for (bi, bj, wj, bk) in FEW {
         if site.extent(m.i) > bi {
             continue;
@@ -118,11 +121,12 @@ fn few(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
         for p in m.parts(site, (bi, bj, bk), &[1, 2, 4, 8, 16]) {
             let rows = if bi > 8 { format!(", {i}.atom") } else { String::new() };
             let columns = if wj > 16 { format!(", {jm}") } else { String::new() };
-            let text = Text::default()
+            let text = m
+                .steps(site)
                 .with(format!("tile({i} = {bi}, {j} = {bj}, {k} = {bk})"))
                 .with(format!("split({j} -> {jw}, {jm}: {wj})"))
                 .with(format!("tensor_core({acc}: mma; swapped)"))
-                .with(format!("reorder({jw}, {k}.atom{rows}{columns})"))
+                .with(format!("reorder({outer}{jw}, {k}.atom{rows}{columns})"))
                 .with(format!("stage({a}, {b} at {k}: shared, cp_async, vector(16))"))
                 .with(format!("pad({a}: 16, {b}: 16)"))
                 .with(format!("pipeline({k}, {stages})"))
@@ -132,7 +136,7 @@ fn few(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
             found.push(Candidate {
                 template: TEMPLATE.name,
                 holes: format!("few rows, {bi} by {bj} by {bk}, {p} parts"),
-                target: Target::DEFAULT,
+                target: site.target(),
                 text: site.layouts().then(&text).done(),
                 shape: shape(m, 32 * (bj / wj), (bi, bj, bk), stages, p),
             });

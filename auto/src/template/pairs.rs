@@ -11,7 +11,6 @@ use crate::{
     site::Site,
     structure::{AxisAt, Role},
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "pairs",
@@ -65,7 +64,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 found.push(Candidate {
                     template: TEMPLATE.name,
                     holes: format!("{x} by {y} threads, {wide} pairs"),
-                    target: Target::DEFAULT,
+                    target: site.target(),
                     text: site.layouts().then(&text).done(),
                     shape: Shape {
                         threads: t,

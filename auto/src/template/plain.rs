@@ -12,7 +12,6 @@ use crate::{
     site::Site,
     structure::Role,
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template =
     Template { name: "plain", what: "an element a thread", applies: |_| Ok(()), candidates };
@@ -24,12 +23,17 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let long: Vec<_> = long.into_iter().filter(|a| s.axes[*a].role != Role::Program).collect();
     let again = long.iter().fold(Text::default(), |text, axis| text.then(&site.again(*axis)));
     let held = site.fits(&s.with_role(Role::Whole));
+    let holds = !held.clone().done().is_empty();
     let none = Text::default();
-    let mut values = vec![("", &none)];
-    if !long.is_empty() {
+    let kept = site.kept();
+    let mut values = Vec::new();
+    if kept.is_empty() && long.iter().all(|a| s.axes[*a].role != Role::Whole) {
+        values.push(("", &none));
+    }
+    if !long.is_empty() && kept.is_empty() {
         values.push((", values again", &again));
     }
-    if !held.clone().done().is_empty() {
+    if (holds && (!long.is_empty() || !kept.is_empty())) || values.is_empty() {
         values.push((", values held", &held));
     }
     let steps: &[i64] = if s.is_recurrent() { &[16, 4, 1] } else { &[1] };
@@ -50,7 +54,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 found.push(Candidate {
                     template: TEMPLATE.name,
                     holes: format!("{t} threads{how}{size}"),
-                    target: Target::DEFAULT,
+                    target: site.target(),
                     text: site.layouts().then(&text).done(),
                     shape: Shape {
                         threads: t,

@@ -1,8 +1,9 @@
 //! What the templates of products ask of a structure.
 
 use crate::{
+    candidate::Text,
     site::Site,
-    structure::{AxisAt, How, Product, Reduction, Role, Structure},
+    structure::{AxisAt, Factor, How, Product, Reduction, Role, Structure},
 };
 
 /// A product of two loaded factors, by the axes that templates tile.
@@ -23,6 +24,8 @@ pub(super) struct Matrix<'a> {
     pub b: &'a str,
     /// Bytes of an element of a factor.
     pub bytes: i64,
+    /// Whole axes that are summed over, too: loops around that over tiles.
+    pub around: Vec<AxisAt>,
 }
 
 /// The one product of a structure; its rows are those of the factor that is written first.
@@ -48,7 +51,8 @@ pub(super) fn matrix(s: &Structure) -> Result<Matrix<'_>, &'static str> {
         return Err("the factors have different types");
     }
     let bytes = i64::from(a.dtype.bytes());
-    Ok(Matrix { sum, product, i, j, k, a: &a.tensor, b: &b.tensor, bytes })
+    let around = sum.over.iter().copied().filter(|a| *a != k).collect();
+    Ok(Matrix { around, sum, product, i, j, k, a: &a.tensor, b: &b.tensor, bytes })
 }
 
 impl Matrix<'_> {
@@ -58,9 +62,23 @@ impl Matrix<'_> {
         access.is_some_and(|a| a.along() == Some(self.k))
     }
 
-    /// Whether both factors go by their forms alone.
+    /// Whether both factors are loaded as they are, where their forms alone say.
     pub(super) fn is_plain(&self, s: &Structure) -> bool {
-        self.product.factors.iter().all(|f| f.access.is_some_and(|a| !s.accesses[a].goes_by_values()))
+        let plain = |f: &Factor| !f.masked && f.access.is_some_and(|a| !s.accesses[a].goes_by_values());
+        self.product.factors.iter().all(plain)
+    }
+
+    /// Loops around that over tiles of the sum, as the beginning of `reorder`: `r, s, k.o, `; nothing where there are none.
+    pub(super) fn outer(&self, site: &Site<'_>) -> String {
+        let around: String = self.around.iter().map(|a| format!("{}, ", site.name(*a))).collect();
+        if around.is_empty() { around } else { format!("{around}{}.o, ", site.name(self.k)) }
+    }
+
+    /// Tiles of one point along loops that are not summed over.
+    pub(super) fn steps(&self, site: &Site<'_>) -> Text {
+        let s = site.structure;
+        let others = s.with_role(Role::Tiles).into_iter().filter(|a| !self.sum.over.contains(a));
+        others.fold(Text::default(), |text, a| text.with(format!("tile({} = 1)", site.name(a))))
     }
 
     /// Whether rows of both factors begin at multiples of 16 bytes.

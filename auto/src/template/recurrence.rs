@@ -12,7 +12,6 @@ use crate::{
     site::Site,
     structure::Role,
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "recurrence",
@@ -48,7 +47,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 found.push(Candidate {
                     template: TEMPLATE.name,
                     holes: format!("{t} threads along {name}, steps of {step}"),
-                    target: Target::DEFAULT,
+                    target: site.target(),
                     text: site.layouts().then(&text).done(),
                     shape: Shape { threads: t, vector: bytes, lane: Some(c), tile: vec![(c, t)], ..Shape::default() },
                 });

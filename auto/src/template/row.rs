@@ -13,7 +13,6 @@ use crate::{
     site::{Site, holding, names},
     structure::{AxisAt, Role, Structure},
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "row",
@@ -46,9 +45,9 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let rows = s.reductions[0].axes.iter().copied().filter(|a| s.axes[*a].role == Role::Program);
     let Some(r) = rows.max() else { return Vec::new() };
     let mut found = Vec::new();
-    let mut add = |target: Target, holes: String, text: Text, shape: Shape| {
+    let mut add = |holes: String, text: Text, shape: Shape| {
         let text = site.layouts().then(&text).done();
-        found.push(Candidate { template: TEMPLATE.name, holes, target, text, shape });
+        found.push(Candidate { template: TEMPLATE.name, holes, target: site.target(), text, shape });
     };
     match s.axes[n].role {
         Role::Whole if s.axes[n].carried => tiles(site, n, r, &mut add),
@@ -63,7 +62,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     found
 }
 
-type Add<'a> = dyn FnMut(Target, String, Text, Shape) + 'a;
+type Add<'a> = dyn FnMut(String, Text, Shape) + 'a;
 
 /// Elements of 16 bytes of the widest element.
 fn wide(site: &Site<'_>, n: AxisAt) -> i64 {
@@ -96,7 +95,7 @@ fn held(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 tile: vec![(r, w)],
                 ..Shape::default()
             };
-            add(Target::DEFAULT, format!("held by a warp, {w} rows"), text, shape);
+            add(format!("held by a warp, {w} rows"), text, shape);
         }
     }
     for t in [128, 256, 512, 1024] {
@@ -120,7 +119,7 @@ fn held(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
             tile: vec![(r, 1)],
             ..Shape::default()
         };
-        add(Target::DEFAULT, format!("held by {t} threads"), text, shape);
+        add(format!("held by {t} threads"), text, shape);
     }
     // What shared memory holds is read again from there.
     let Some(read) = s.largest(site.sizes).filter(|a| !a.goes_by_values()) else { return };
@@ -155,7 +154,7 @@ fn held(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 ..Shape::default()
             };
             let how = how.trim_start_matches(", ");
-            add(Target::DEFAULT, format!("shared by {t} threads {how}").trim_end().into(), text, shape);
+            add(format!("shared by {t} threads {how}").trim_end().into(), text, shape);
         }
     }
 }
@@ -206,7 +205,7 @@ fn again(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                     ..Shape::default()
                 };
                 let single = if vector { "" } else { ", an element a lane" };
-                add(Target::DEFAULT, format!("{passes} times by {t} threads, {u} in flight{single}"), text, shape);
+                add(format!("{passes} times by {t} threads, {u} in flight{single}"), text, shape);
             }
         }
     }
@@ -237,7 +236,7 @@ fn again(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 tile: vec![(r, w)],
                 ..Shape::default()
             };
-            add(Target::DEFAULT, format!("{passes} times by a warp, {w} rows, {u} in flight"), text, shape);
+            add(format!("{passes} times by a warp, {w} rows, {u} in flight"), text, shape);
         }
     }
     let alone = s.long_values().next().is_none() && s.reductions.len() == 1 && !s.axes[n].stored;
@@ -261,7 +260,7 @@ fn again(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 tile: vec![(r, 1)],
                 ..Shape::default()
             };
-            add(Target::DEFAULT, format!("in {p} parts"), text, shape);
+            add(format!("in {p} parts"), text, shape);
         }
     }
 }
@@ -308,7 +307,7 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 .with(format!("bind({nt} -> thread.x)"))
                 .with(format!("vectorize({nv})"))
                 .when(u > 1, format!("unroll({nu})"));
-            add(Target::DEFAULT, format!("tiles by {t} threads, {u} in flight"), text, shape(t, u, t, 1, 1));
+            add(format!("tiles by {t} threads, {u} in flight"), text, shape(t, u, t, 1, 1));
         }
     }
     for w in [4, 8] {
@@ -330,7 +329,7 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                     .when(u > 1, format!("unroll({nu})"))
                     .when(q > 1, format!("unroll({rq})"));
                 let holes = format!("tiles by a warp, {rows} rows, {u} in flight");
-                add(Target::DEFAULT, holes, text, shape(32 * w, u * q, 32, rows, 1));
+                add(holes, text, shape(32 * w, u * q, 32, rows, 1));
             }
         }
     }
@@ -348,7 +347,7 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
             .with(format!("reduce({all}: lane)"))
             .with(format!("bind({rw} -> warp.x, {rl} -> lane.y, {nl} -> lane.x)"))
             .with(format!("vectorize({nv})"));
-        add(Target::DEFAULT, format!("short rows, {x} lanes each"), text, shape(256, 1, x, 256 / x, 1));
+        add(format!("short rows, {x} lanes each"), text, shape(256, 1, x, 256 / x, 1));
     }
     if few_rows(site, n) {
         for p in [2, 4, 8] {
@@ -360,7 +359,7 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 .with(format!("bind({row} -> warp.x, {nl} -> lane.x)"))
                 .with(format!("unroll({nu})"))
                 .with(format!("vectorize({nv})"));
-            add(Target::DEFAULT, format!("tiles in {p} parts"), text, shape(128, 4, 32, 4, p));
+            add(format!("tiles in {p} parts"), text, shape(128, 4, 32, 4, p));
         }
     }
 }

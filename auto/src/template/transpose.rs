@@ -12,7 +12,6 @@ use crate::{
     site::Site,
     structure::{Access, AxisAt, How, Role},
 };
-use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "transpose",
@@ -45,10 +44,12 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let (ni, nj) = (site.name(i), site.name(j));
     let (im, it, iv) = (site.part(i, "m"), site.part(i, "t"), site.part(i, "v"));
     let (jo, jt) = (site.part(j, "o"), site.part(j, "t"));
+    // Of the two loops over tiles, the inner one has a tile of both.
+    let inner = if i > j { ni } else { nj };
     let mut found = Vec::new();
     let mut add = |holes: String, text: Text, shape: Shape| {
         let text = site.layouts().then(&text).done();
-        found.push(Candidate { template: TEMPLATE.name, holes, target: Target::DEFAULT, text, shape });
+        found.push(Candidate { template: TEMPLATE.name, holes, target: site.target(), text, shape });
     };
     let size = |a: AxisAt| 2 * site.reach(a, 1 << 40);
     for (bi, bj, t) in [(32, 32, 8), (64, 32, 8), (32, 64, 8), (64, 64, 8), (64, 64, 16)] {
@@ -62,7 +63,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 .when(bi > 32, format!("split({ni} -> {im}, {it}: 32)"))
                 .with(format!("split({nj} -> {jo}, {jt}: {t})"))
                 .with(format!("bind({} -> thread.x, {jt} -> thread.y)", if bi > 32 { &*it } else { ni }))
-                .with(format!("stage({x} at {nj}.o: shared{vector})"))
+                .with(format!("stage({x} at {inner}.o: shared{vector})"))
                 .with(format!("pad({x}: {pad})"))
                 .with(if bi > 32 { format!("unroll({im}, {jo})") } else { format!("unroll({jo})") });
             let shape = Shape {
@@ -89,7 +90,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                     .with(format!("split({ni} -> {it}, {iv}: {v})"))
                     .with(format!("split({nj} -> {jo}, {jt}: {t})"))
                     .with(format!("bind({it} -> thread.x, {jt} -> thread.y)"))
-                    .with(format!("stage({x} at {nj}.o: shared, transposed, vector(16))"))
+                    .with(format!("stage({x} at {inner}.o: shared, transposed, vector(16))"))
                     .with(spread)
                     .with(format!("reorder({jo}, {iv})"))
                     .with(format!("unroll({jo})"))

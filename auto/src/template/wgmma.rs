@@ -25,7 +25,8 @@ pub(super) const TEMPLATE: Template = Template {
         needs(site.gpu.target == Target::WARPGROUPS, "the GPU has no asynchronous MMA")?;
         needs(m.sum.dtype == DType::F32, "the sums are not f32")?;
         needs(m.bytes == 2, "the factors have no 16 bits")?;
-        needs(m.is_plain(site.structure), "a factor goes by values")?;
+        needs(m.is_plain(site.structure), "a factor goes by values, or is masked")?;
+        needs(m.around.is_empty(), "whole axes are summed over")?;
         needs(m.rows_are_even(site), "rows do not begin at multiples of 16 bytes")
     },
     candidates,
