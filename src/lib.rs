@@ -71,7 +71,7 @@ pub use tile_macros::tile_kernel;
 #[cfg(feature = "page")]
 pub use tile_page::{self as pages, PageError, page};
 pub use tile_runtime::{
-    AnyBuffer, AnySchedule, Buffer, Choice, Communicator, Configuration, Copying, Device, Dropped, Element,
+    AnyBuffer, AnySchedule, Buffer, Choice, Chosen, Communicator, Configuration, Copying, Device, Dropped, Element,
     Error, Event, Float, GpuInfo, Graph, Group, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched,
     Layout, MemoryUse, Origin, Pinned, Prepare, Prepared, Progress, Ptx, PtxCache, PtxSource, Rank, Ranked,
     Recorder, Replayed, Resources, ScalarValue, Schedule, Scheduled, SimOptions, Simulated, Space, Stage,

@@ -77,6 +77,12 @@ impl Gpu {
     /// The row of a device by the name that its driver gives, its compute capability times ten and its multiprocessors.
     pub fn of(name: &str, sm: u32, multiprocessors: u32) -> Gpu {
         let row = TABLE.iter().find(|row| name.contains(row.name) && row.target.sm <= sm).unwrap_or(&GENERIC);
-        Gpu { multiprocessors: f64::from(multiprocessors.max(1)), ..row.clone() }
+        let target = match sm {
+            90 => Target::WARPGROUPS,
+            91.. => Target::CLUSTERS,
+            86 | 87 | 89 => Target { sm, specific: false },
+            _ => Target::DEFAULT,
+        };
+        Gpu { multiprocessors: f64::from(multiprocessors.max(1)), target, ..row.clone() }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod aot;
 mod arguments;
+mod auto;
 mod buffer;
 mod cache;
 mod collective;
@@ -59,6 +60,7 @@ mod view;
 
 pub use arguments::{LaunchArgs, TensorArg};
 pub use backend_ptx::Ptx;
+pub use tile_auto::{Candidate, Chosen};
 pub use buffer::{AnyBuffer, Buffer};
 pub use cache::PtxCache;
 pub use collective::{Communicator, Rank};
