@@ -105,9 +105,9 @@ fn memory(site: &Site<'_>, shape: &Shape) -> Prediction {
         // What the assembler keeps in registers.
         flight = (flight.powi(-3) + (64.0 * streams.sqrt()).powi(-3)).powf(-1.0 / 3.0);
     }
-    let per_thread = (read.max(stored) / (ctas * threads)).max(1.0);
+    let per_thread = (read.max(stored) / (ctas * threads)).max(1e-3);
     let used = (per_thread / flight).min(1.0);
-    let flight = flight.min(per_thread).max(1.0);
+    let flight = flight.min(per_thread);
     let registers = 24.0 + if held || shape.shared == 0 { flight / 4.0 } else { 0.0 };
     let by_registers = 65536.0 / (registers * threads);
     let by_shared = 227.0 * 1024.0 / (shape.shared as f64).max(1.0);

@@ -100,7 +100,7 @@ fn held(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
     }
     for t in [128, 256, 512, 1024] {
         let most = holding(length, t * v);
-        if !(2..=64).contains(&(most / t)) {
+        if !(2..=64).contains(&(most / t)) || (t > 128 && t * v >= 2 * site.reach(n, 1 << 40)) {
             continue;
         }
         let text = Text::default()

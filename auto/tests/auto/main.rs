@@ -148,3 +148,20 @@ fn time_of_choices() {
     println!("{} choices, {:.2} ms each, median {:.2} ms", times.len(), sum / times.len() as f64, times[times.len() / 2].0);
     times.iter().take(12).for_each(|(ms, what)| println!("{ms:8.2} ms {what}"));
 }
+
+/// Why a choice is made: `TILEWRIGHT_ASK='softmax.rs R=3 N=100' cargo test -p tile-auto --test auto asked -- --ignored --nocapture`.
+#[test]
+#[ignore = "a report"]
+fn asked() {
+    let asked = std::env::var("TILEWRIGHT_ASK").unwrap_or_default();
+    let (names, values): (Vec<&str>, Vec<&str>) = asked.split_whitespace().partition(|w| !w.contains('='));
+    let given: Sizes = values.iter().filter_map(|w| w.split_once('=')).map(|(d, n)| (d.into(), n.parse().expect("a number"))).collect();
+    for source in sources::every() {
+        for dtype in source.dtypes().into_iter().filter(|dtype| names.iter().all(|n| title(&source, *dtype).contains(n))) {
+            let sizes: Sizes = sizes(&source.kernel, &SIZES[0]).into_iter().chain(given.clone()).collect();
+            let none = BTreeSet::new();
+            let wanted = Wanted { kernel: &source.kernel, dtype, sizes: &sizes, column_major: &none, gpu: &gpu::H200 };
+            println!("# {} {sizes:?}\n{}", title(&source, dtype), choose(&wanted).expect("a choice"));
+        }
+    }
+}

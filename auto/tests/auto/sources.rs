@@ -22,7 +22,7 @@ impl Source {
     }
 }
 
-/// The kernels of the examples and of the library, by file, in the order written.
+/// The kernels of the examples, of the library and of `more.rs`, by file, in the order written.
 pub fn every() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|p| p.join("kernels/src/kernels").is_dir());
     let root = root.expect("inside of the repository");
@@ -30,6 +30,7 @@ pub fn every() -> Vec<Source> {
     for folder in ["examples", "kernels/src/kernels"] {
         collect(&root.join(folder), &mut files);
     }
+    files.push(root.join("auto/tests/auto/more.rs"));
     let mut found = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).expect("a source file");
