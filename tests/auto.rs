@@ -93,9 +93,8 @@ fn products_take_layouts_and_types() {
     let device = Device::sim();
     let (m, n, k) = (17, 40, 24);
     let (a, b) = (ramp(m * k), ramp(k * n));
-    let expected: Vec<f32> = (0..m * n)
-        .map(|at| (0..k).map(|l| a[at / n * k + l] * b[l * n + at % n]).sum())
-        .collect();
+    let expected: Vec<f32> =
+        (0..m * n).map(|at| (0..k).map(|l| a[at / n * k + l] * b[l * n + at % n]).sum()).collect();
     let x = Buffer::from_slice(&device, &a, &[m, k]).expect("small");
     let y = Buffer::from_slice(&device, &b, &[k, n]).expect("small");
     let mut z = Buffer::from_slice(&device, &vec![0f32; m * n], &[m, n]).expect("small");
@@ -181,7 +180,8 @@ fn a_choice_explains_itself() {
     let mut y = Buffer::from_slice(&device, &ramp(1000), &[1000]).expect("small");
     let report = saxpy(3.0, &x, &mut y).run().expect("it runs");
     let text = report.choice.expect("nobody gave one").to_string();
-    for part in ["axis i: program N stored", "does not apply", "candidates on H200", "us: launch", "chosen: "] {
+    for part in ["axis i: program N stored", "does not apply", "candidates on H200", "us: launch", "chosen: "]
+    {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
 }

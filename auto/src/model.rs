@@ -78,15 +78,27 @@ fn bytes(site: &Site<'_>, read: bool) -> f64 {
 fn merged(site: &Site<'_>, shape: &Shape, access: &Access) -> f64 {
     let moved = (shape.vector / i64::from(access.dtype.bytes())).max(1);
     match access.along() {
-        Some(axis) if shape.lane.is_none_or(|lane| lane == axis) && is_even(site, axis, shape) => moved as f64,
+        Some(axis)
+            if shape.lane.is_none_or(|lane| neighbours(site, access, lane)) && is_even(site, axis, shape) =>
+        {
+            moved as f64
+        }
         _ => 1.0,
     }
+}
+
+/// Whether neighbouring points of an axis are neighbours in memory, perhaps with a short axis inside.
+fn neighbours(site: &Site<'_>, access: &Access, lane: AxisAt) -> bool {
+    let (Some(inner), Some(dim)) = (access.along(), access.contiguous()) else { return false };
+    let whole = |(axis, factor): &(AxisAt, i64)| *axis == lane && *factor == site.extent(inner);
+    inner == lane || dim.terms.iter().any(whole)
 }
 
 /// Whether rows along an axis begin where vectors do; otherwise each element is moved by itself.
 fn is_even(site: &Site<'_>, axis: AxisAt, shape: &Shape) -> bool {
     let bytes = site.element_bytes(axis).1;
-    shape.vector <= bytes || site.extent(axis) * bytes % shape.vector == 0
+    let short = site.structure.axes[axis].extent.as_constant().is_some();
+    short || shape.vector <= bytes || site.extent(axis) * bytes % shape.vector == 0
 }
 
 fn memory(site: &Site<'_>, shape: &Shape) -> Prediction {
@@ -133,13 +145,17 @@ fn memory(site: &Site<'_>, shape: &Shape) -> Prediction {
     // Instructions, and lines that warps ask for.
     let (mut instructions, mut lines) = (0.0, 0.0);
     for work in &s.work {
-        let passes = if work.axes.iter().any(|a| s.axes[*a].role != Role::Program) { shape.passes } else { 1 };
-        instructions += work.operations * s.points(&work.axes, site.sizes) * (1.0 + 0.5 * (passes - 1) as f64);
+        let passes =
+            if work.axes.iter().any(|a| s.axes[*a].role != Role::Program) { shape.passes } else { 1 };
+        instructions +=
+            work.operations * s.points(&work.axes, site.sizes) * (1.0 + 0.5 * (passes - 1) as f64);
     }
     for access in &s.accesses {
-        let requests = s.points(&access.points, site.sizes) * shape.passes as f64 / merged(site, shape, access);
+        let requests =
+            s.points(&access.points, site.sizes) * shape.passes as f64 / merged(site, shape, access);
         instructions += 4.0 * requests;
-        let alike = shape.lane.is_none_or(|lane| access.along() == Some(lane) || !access.axes().contains(&lane));
+        let alike =
+            shape.lane.is_none_or(|lane| neighbours(site, access, lane) || !access.axes().contains(&lane));
         let width = if alike { (shape.vector as f64 / 4.0).max(1.0) } else { 32.0 };
         lines += requests / 32.0 * width * 32.0 / threads.min(32.0);
     }
@@ -172,17 +188,27 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     let tiles = ctas(site, shape);
     let tile = |n: usize| shape.tile.get(n).map_or((0, 1), |t| *t);
     let ((i, bi), (_, bj)) = (tile(0), tile(1));
-    let element = s.accesses.iter().find(|a| a.axes().contains(&i)).map_or(4.0, |a| f64::from(a.dtype.bytes()));
+    let element =
+        s.accesses.iter().find(|a| a.axes().contains(&i)).map_or(4.0, |a| f64::from(a.dtype.bytes()));
     let sums: Vec<_> = s.reductions.iter().filter(|r| r.product.is_some()).collect();
     let (bi, bj) = (bi as f64, bj as f64);
     // Multiply-adds of a tile and what it copies, all steps together.
     let points = |axes: &std::collections::BTreeSet<AxisAt>| {
-        axes.iter().map(|a| if s.axes[*a].role == Role::Program { shape.tile(*a) as f64 } else { site.extent(*a) as f64 }).product::<f64>()
+        axes.iter()
+            .map(|a| {
+                if s.axes[*a].role == Role::Program { shape.tile(*a) as f64 } else { site.extent(*a) as f64 }
+            })
+            .product::<f64>()
     };
     let multiplied: f64 = sums.iter().map(|r| points(&(&r.axes | &r.over))).sum::<f64>() / shape.parts as f64;
     let last = &shape.tile[shape.tile.len() - 1];
     let steps = (site.extent(last.0) as f64 / last.1 as f64 / shape.parts as f64).ceil().max(1.0);
-    let copied: f64 = s.accesses.iter().filter(|a| a.how == How::Read && !a.again_over().is_empty()).map(|a| points(&a.axes()) * f64::from(a.dtype.bytes())).sum::<f64>()
+    let copied: f64 = s
+        .accesses
+        .iter()
+        .filter(|a| a.how == How::Read && !a.again_over().is_empty())
+        .map(|a| points(&a.axes()) * f64::from(a.dtype.bytes()))
+        .sum::<f64>()
         / shape.parts as f64;
     let peak = match cores {
         Cores::Fma => 128.0,
@@ -213,7 +239,8 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     };
     let by_registers = if cores == Cores::Wgmma { 4.0 } else { (65536.0 / (registers * threads)).floor() };
     let by_shared = (227.0 * 1024.0 / (shape.shared as f64 + 1024.0)).floor();
-    let resident = if shape.stays { 1.0 } else { (2048.0 / threads).floor().min(by_registers).min(by_shared).max(1.0) };
+    let resident =
+        if shape.stays { 1.0 } else { (2048.0 / threads).floor().min(by_registers).min(by_shared).max(1.0) };
     let each_sm = (tiles / gpu.multiprocessors).ceil();
     let latency = 900.0;
     let round = |r: f64| {
@@ -233,5 +260,8 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     let dram = (bytes(site, true) + stored + partial) / (gpu.memory * gpu.reach * 0.9);
     let parts = if shape.parts > 1 { 2.0 * (1.0 + (shape.parts as f64).log2() / 4.0) } else { 0.0 };
     let us = gpu.launch + norm(&[compute, dram]) + parts;
-    Prediction { terms: vec![("launch", gpu.launch), ("compute", compute), ("memory", dram), ("parts", parts)], us }
+    Prediction {
+        terms: vec![("launch", gpu.launch), ("compute", compute), ("memory", dram), ("parts", parts)],
+        us,
+    }
 }

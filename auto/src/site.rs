@@ -1,11 +1,11 @@
 //! A launch as templates see it: the structure, its sizes, the GPU.
 
-use tile_dsl::{dtype::DType, schedule::Target};
 use crate::{
     candidate::{Text, part},
     gpu::Gpu,
     structure::{AxisAt, Reduction, Sizes, Structure, Value},
 };
+use tile_dsl::{dtype::DType, schedule::Target};
 
 /// Where a schedule is wanted.
 #[derive(Clone, Copy)]
@@ -116,7 +116,8 @@ impl Site<'_> {
     pub(crate) fn kept(&self) -> Vec<AxisAt> {
         let s = self.structure;
         let along = |a: &AxisAt| {
-            s.reductions.iter().any(|r| r.axes.contains(a)) || s.values.iter().any(|v| v.carried && v.axes.contains(a))
+            s.reductions.iter().any(|r| r.axes.contains(a))
+                || s.values.iter().any(|v| v.carried && v.axes.contains(a))
         };
         s.with_role(crate::structure::Role::Whole).into_iter().filter(along).collect()
     }
@@ -131,7 +132,8 @@ impl Site<'_> {
                 dims.push((dim, holding(self.extent(*axis), 1)));
             }
         }
-        dims.into_iter().fold(Text::default(), |text, (dim, most)| text.with(format!("fits({dim} <= {most})")))
+        dims.into_iter()
+            .fold(Text::default(), |text, (dim, most)| text.with(format!("fits({dim} <= {most})")))
     }
 }
 

@@ -21,8 +21,8 @@
 mod print;
 mod read;
 
-use tile_dsl::{diagnostic::Diagnostic, dtype::DType, index::Extent, op::RedOp, tile};
 use std::collections::{BTreeMap, BTreeSet};
+use tile_dsl::{diagnostic::Diagnostic, dtype::DType, index::Extent, op::RedOp, tile};
 
 /// Index into [`Structure::axes`].
 pub type AxisAt = usize;
@@ -251,7 +251,8 @@ impl Structure {
         let bytes = |a: &Access| self.points(&a.axes(), sizes) * f64::from(a.dtype.bytes());
         let mut best: Option<&Access> = None;
         for access in &self.accesses {
-            let larger = best.is_none_or(|b| (bytes(access), b.how == How::Write) > (bytes(b), access.how == How::Write));
+            let larger = best
+                .is_none_or(|b| (bytes(access), b.how == How::Write) > (bytes(b), access.how == How::Write));
             if larger {
                 best = Some(access);
             }

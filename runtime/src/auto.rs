@@ -3,7 +3,9 @@
 //! A choice is made once in a process for a kernel, element type, values of the dims, layouts of the arguments, and GPU. It does not
 //! depend on launches before it, so another process makes the same one.
 
-use crate::{arguments::LaunchArgs, device::Device, dims, error::Error, geometry::Layout, memory::lock, plan::Plan};
+use crate::{
+    arguments::LaunchArgs, device::Device, dims, error::Error, geometry::Layout, memory::lock, plan::Plan,
+};
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Arc, LazyLock, Mutex},
@@ -72,7 +74,8 @@ pub(crate) fn choice(args: &LaunchArgs<'_>, bytes: &'static [u8]) -> Result<Choi
     }
     let named: BTreeSet<String> =
         question.column_major.iter().map(|t| kernel.tensors[usize::from(*t)].name.clone()).collect();
-    let wanted = Wanted { kernel: &kernel, dtype: args.dtype, sizes: &sizes, column_major: &named, gpu: &gpu };
+    let wanted =
+        Wanted { kernel: &kernel, dtype: args.dtype, sizes: &sizes, column_major: &named, gpu: &gpu };
     let chosen = choose(&wanted)
         .map_err(|why| Error::NoSchedule { kernel: args.kernel.into(), why: Box::new(why) })?;
     let encoded = chosen.program.to_bytes();

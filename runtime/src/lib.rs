@@ -60,7 +60,6 @@ mod view;
 
 pub use arguments::{LaunchArgs, TensorArg};
 pub use backend_ptx::Ptx;
-pub use tile_auto::{Candidate, Chosen};
 pub use buffer::{AnyBuffer, Buffer};
 pub use cache::PtxCache;
 pub use collective::{Communicator, Rank};
@@ -80,6 +79,7 @@ pub use report::{LaunchReport, PtxSource};
 pub use schedule::{AnySchedule, Kernel, Schedule};
 pub use space::{Configuration, Dropped, Space};
 pub use stream::{Event, Stream, Timestamp};
+pub use tile_auto::{Candidate, Chosen};
 pub use tune::{Choice, L2, Origin, Progress, Ranked, Tuner};
 pub use usage::MemoryUse;
 pub use view::{View, ViewMut};

@@ -1,9 +1,9 @@
 //! What a launch did.
 
 use crate::{device::Device, gpu::Resources, plan::Plan};
-use tile_auto::Chosen;
 use ptx_sim::{Counters, Finding, Trace};
 use std::{collections::BTreeMap, sync::Arc};
+use tile_auto::Chosen;
 use tile_dsl::{dtype::DType, program::Variant, tile::Outside};
 
 /// Report of one launch.

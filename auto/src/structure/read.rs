@@ -1,6 +1,7 @@
 //! Reads the facts off an unscheduled nest.
 
 use super::{Access, Axis, AxisAt, Dim, Factor, How, Product, Reduction, Role, Structure, Value, Work};
+use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     dtype::DType,
     index::AxisId,
@@ -8,7 +9,6 @@ use tile_dsl::{
     op::UnOp,
     tile::AxisKind,
 };
-use std::collections::{BTreeMap, BTreeSet};
 
 /// What one statement uses.
 struct Leaf<'n> {
@@ -80,7 +80,7 @@ fn accesses(
     let mut place = BTreeMap::new();
     let mut add = |id: AccessId, writes: bool, points: &BTreeSet<AxisId>| {
         if let Some(n) = place.get(&(id, writes)) {
-            found[*n as usize].points.extend(ats(points));
+            found[*n].points.extend(ats(points));
             return;
         }
         let access = nest.access(id);
@@ -157,7 +157,8 @@ fn reductions(nest: &Nest, all: &[Leaf<'_>], place: &BTreeMap<(AccessId, bool), 
             axes: ats(&nest.factor_axes(f)),
         };
         let factors = nest.factors(expr).ok().filter(|_| *op == tile_dsl::op::RedOp::Add);
-        let product = factors.map(|[a, b]| Product { tf32: nest.rounds(expr), factors: [factor(a), factor(b)] });
+        let product =
+            factors.map(|[a, b]| Product { tf32: nest.rounds(expr), factors: [factor(a), factor(b)] });
         found.push(Reduction {
             name: of.name.clone(),
             op: *op,
@@ -202,7 +203,9 @@ fn work(all: &[Leaf<'_>]) -> Vec<Work> {
             }
         });
         // The product of a sum of products is part of the addition.
-        if matches!(leaf.stmt, Stmt::Red { .. }) && !matches!(leaf.expr, Expr::Bin(tile_dsl::op::BinOp::Mul, ..)) {
+        if matches!(leaf.stmt, Stmt::Red { .. })
+            && !matches!(leaf.expr, Expr::Bin(tile_dsl::op::BinOp::Mul, ..))
+        {
             operations += 1.0;
         }
         *sums.entry(ats(&leaf.points)).or_default() += operations;

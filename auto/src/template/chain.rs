@@ -60,7 +60,16 @@ fn chain(s: &Structure) -> Result<Chain<'_>, &'static str> {
         return Err("the products do not follow one another");
     }
     let bytes = i64::from(keys.dtype.bytes());
-    Ok(Chain { first, second, i, j, held: &held.tensor, read: [&keys.tensor, &values.tensor], whole: [d, e], bytes })
+    Ok(Chain {
+        first,
+        second,
+        i,
+        j,
+        held: &held.tensor,
+        read: [&keys.tensor, &values.tensor],
+        whole: [d, e],
+        bytes,
+    })
 }
 
 fn candidates(site: &Site<'_>) -> Vec<Candidate> {
@@ -70,22 +79,32 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let (d, e) = (site.name(c.whole[0]), site.name(c.whole[1]));
     let (v1, v2) = (&c.first.name, &c.second.name);
     let (q, [k, v]) = (c.held, c.read);
-    let stored = site.structure.accesses.iter().rfind(|a| a.axes().contains(&c.whole[1]) && a.how != crate::structure::How::Read);
+    let stored = site
+        .structure
+        .accesses
+        .iter()
+        .rfind(|a| a.axes().contains(&c.whole[1]) && a.how != crate::structure::How::Read);
     let Some(o) = stored.map(|a| &a.tensor) else { return Vec::new() };
     let head = c.whole.iter().map(|a| site.extent(*a)).max().unwrap_or(1);
     let most = if head <= 64 { 64 } else { 128 };
-    let mut dims: Vec<&str> = c.whole.iter().filter_map(|a| site.structure.axes[*a].extent.as_dim()).collect();
+    let mut dims: Vec<&str> =
+        c.whole.iter().filter_map(|a| site.structure.axes[*a].extent.as_dim()).collect();
     dims.dedup();
     let mut found = Vec::new();
     for bi in [16, 32, 64, 128, 256] {
         for bj in [32, 64, 128] {
             for wi in [16, 32] {
                 for stages in [2, 3] {
-                    if bi / wi > 16 || bi < wi || bi > 16 && bi >= 2 * site.reach(c.i, 1 << 40) || bj > 32 && bj >= 2 * site.reach(c.j, 1 << 40) {
+                    if bi / wi > 16
+                        || bi < wi
+                        || bi > 16 && bi >= 2 * site.reach(c.i, 1 << 40)
+                        || bj > 32 && bj >= 2 * site.reach(c.j, 1 << 40)
+                    {
                         continue;
                     }
                     let rows = if wi > 16 { format!(", {im}") } else { String::new() };
-                    let fits = dims.iter().fold(Text::default(), |t, dim| t.with(format!("fits({dim} <= {most})")));
+                    let fits =
+                        dims.iter().fold(Text::default(), |t, dim| t.with(format!("fits({dim} <= {most})")));
                     let text = fits
                         .with(format!("tile({i} = {bi}, {j} = {bj})"))
                         .with(format!("split({i} -> {iw}, {im}: {wi})"))

@@ -21,7 +21,10 @@ pub(super) const TEMPLATE: Template = Template {
         needs(!s.program().is_empty(), "programs share no axis")?;
         let n = one_axis(s).ok_or("reductions do not go over one and the same axis")?;
         needs(!s.axes[n].carried, "the reduced axis carries state")?;
-        needs(columns(site, n).is_some(), "the largest tensor is not contiguous along an axis that programs share")
+        needs(
+            columns(site, n).is_some(),
+            "the largest tensor is not contiguous along an axis that programs share",
+        )
     },
     candidates,
 };
@@ -44,6 +47,8 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let (_, bytes) = site.element_bytes(c);
     let full = (16 / bytes).max(1);
     let whole = s.axes[n].role == Role::Whole;
+    // Sums that are begun anew in a loop around are neither vectors nor shared by CTAs.
+    let around = s.with_role(Role::Tiles).into_iter().any(|a| a != n);
     let first = &s.reductions[0].name;
     let mut found = Vec::new();
     let mut widths = vec![1, full / 2, full];
@@ -56,7 +61,8 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                     for p in [1, 8, 32, 128] {
                         let y = 32 / x;
                         let rows = w * y * u;
-                        if (x == 8 && (v == 1 || w != 8))
+                        if (around && (v > 1 || p > 1))
+                            || (x == 8 && (v == 1 || w != 8))
                             || (w == 4 && u == 8)
                             || (x * v > 32 && x * v >= 2 * site.reach(c, 1 << 40))
                             || (p > 1 && (p * rows >= 2 * site.reach(n, 1 << 40) || whole))
@@ -70,7 +76,9 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                             (false, true) => format!("split({name} -> {ro}, {rw}: {w})"),
                             (false, false) => format!("split({name} -> {ro}, {rw}, {rl}: {w}, {y})"),
                             (true, true) => format!("split({name} -> {outer}{ru}, {rw}: {step}, {w})"),
-                            (true, false) => format!("split({name} -> {outer}{ru}, {rw}, {rl}: {step}, {w}, {y})"),
+                            (true, false) => {
+                                format!("split({name} -> {outer}{ru}, {rw}, {rl}: {step}, {w}, {y})")
+                            }
                         };
                         let flight = if whole { &ru } else { &ro };
                         let lanes = if v > 1 { &*cl } else { col };

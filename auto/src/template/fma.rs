@@ -42,8 +42,10 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let s = site.structure;
     let Ok(m) = matrix(s) else { return Vec::new() };
     let (i, j, k) = (site.name(m.i), site.name(m.j), site.name(m.k));
-    let (iw, ih, il, ir) = (site.part(m.i, "w"), site.part(m.i, "h"), site.part(m.i, "l"), site.part(m.i, "r"));
-    let (jw, jh, jl, jr) = (site.part(m.j, "w"), site.part(m.j, "h"), site.part(m.j, "l"), site.part(m.j, "r"));
+    let (iw, ih, il, ir) =
+        (site.part(m.i, "w"), site.part(m.i, "h"), site.part(m.i, "l"), site.part(m.i, "r"));
+    let (jw, jh, jl, jr) =
+        (site.part(m.j, "w"), site.part(m.j, "h"), site.part(m.j, "l"), site.part(m.j, "r"));
     let (jlo, jli) = (site.part(m.j, "lo"), site.part(m.j, "li"));
     let (a, b, acc) = (m.a, m.b, &m.sum.name);
     let mut found = Vec::new();
@@ -61,17 +63,25 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 let stages = if bj == 256 { 3 } else { 2 };
                 let resident = if bi * bj > 16384 { 1 } else { (16 / (wi * wj)).clamp(1, 4) };
                 // Rows of a factor that run along the sum are turned on their way.
-                let copy = |along_k: bool| if along_k { "transposed, vector(16)" } else { "cp_async, vector(16)" };
+                let copy =
+                    |along_k: bool| if along_k { "transposed, vector(16)" } else { "cp_async, vector(16)" };
                 let (ka, kb) = (m.along_k(s, 0), m.along_k(s, 1));
                 let narrow = m.bytes < 4 || !m.is_plain(s);
-                let (outer, inner) = (m.outer(site), if m.around.is_empty() { k.to_string() } else { format!("{k}.t") });
+                // Loops around that over tiles stand outside of what threads share, too.
+                let order = match m.around.is_empty() {
+                    true => format!("reorder({k}, {jh}, {jr}, {ih}, {ir})"),
+                    false => format!(
+                        "reorder({}{iw}, {il}, {jw}, {jlo}, {jli}, {k}.t, {jh}, {jr}, {ih}, {ir})",
+                        m.outer(site)
+                    ),
+                };
                 let text = m
                     .steps(site)
                     .with(format!("tile({i} = {bi}, {j} = {bj}, {k} = {bk})"))
                     .with(format!("split({i} -> {iw}, {ih}, {il}, {ir}: {hi}, 4, 4)"))
                     .with(format!("split({j} -> {jw}, {jh}, {jl}, {jr}: {hj}, 8, 4)"))
                     .with(format!("split({jl} -> {jlo}, {jli}: 2)"))
-                    .with(format!("reorder({outer}{inner}, {jh}, {jr}, {ih}, {ir})"))
+                    .with(order)
                     .with(format!("stage({a} at {k}: shared, {})", copy(ka)))
                     .with(format!("stage({b} at {k}: shared, {})", copy(kb)))
                     .when(ka, format!("pad({a}: 16)"))

@@ -43,7 +43,9 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     vectors.retain(|v| *v > 1 && site.has_vectors(c, *v));
     vectors.push(1);
     let inner = |cv: &str| match whole.last() {
-        Some(a) if s.accesses.iter().any(|access| access.axes().contains(a)) => format!("reorder({}, {cv})", site.name(*a)),
+        Some(a) if s.accesses.iter().any(|access| access.axes().contains(a)) => {
+            format!("reorder({}, {cv})", site.name(*a))
+        }
         _ => String::new(),
     };
     let name = site.name(c);
@@ -86,7 +88,9 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                     add(holes.clone(), text, shape(vec![(c, t * v * u)]));
                 }
                 // Rows in flight: what they share is loaded once.
-                let Some(r) = outer.filter(|r| whole.is_empty() && u > 1 && u <= site.reach(*r, 64)) else { continue };
+                let Some(r) = outer.filter(|r| whole.is_empty() && u > 1 && u <= site.reach(*r, 64)) else {
+                    continue;
+                };
                 let row = site.name(r);
                 let text = Text::default()
                     .with(format!("tile({row} = {u}, {name} = {})", t * v))
@@ -123,7 +127,14 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                     .when(u > 1, format!("unroll({ro})"))
                     .when(v > 1, format!("vectorize({cv})"));
                 let tile = vec![(r, y * u), (c, x * v)];
-                let shape = Shape { threads: 256, vector: v * widest, flight: u, lane: Some(c), tile, ..Shape::default() };
+                let shape = Shape {
+                    threads: 256,
+                    vector: v * widest,
+                    flight: u,
+                    lane: Some(c),
+                    tile,
+                    ..Shape::default()
+                };
                 add(format!("{v} wide, {x} lanes a row, {u} in flight"), text, shape);
             }
         }

@@ -41,8 +41,14 @@ const TILES: [(i64, i64, i64, i64, i64); 9] = [
 ];
 
 /// Tiles of few rows: rows, columns, columns of a warp, the step.
-const FEW: [(i64, i64, i64, i64); 6] =
-    [(8, 64, 16, 128), (8, 128, 32, 128), (16, 64, 16, 128), (16, 128, 32, 128), (8, 128, 16, 64), (8, 32, 16, 256)];
+const FEW: [(i64, i64, i64, i64); 6] = [
+    (8, 64, 16, 128),
+    (8, 128, 32, 128),
+    (16, 64, 16, 128),
+    (16, 128, 32, 128),
+    (8, 128, 16, 64),
+    (8, 32, 16, 256),
+];
 
 fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let Ok(m) = matrix(site.structure) else { return Vec::new() };
@@ -68,7 +74,8 @@ fn shape(m: &Matrix<'_>, threads: i64, (bi, bj, bk): (i64, i64, i64), stages: i6
 
 fn tiles(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
     let (i, j, k) = (site.name(m.i), site.name(m.j), site.name(m.k));
-    let (iw, im, jw, jm) = (site.part(m.i, "w"), site.part(m.i, "m"), site.part(m.j, "w"), site.part(m.j, "m"));
+    let (iw, im, jw, jm) =
+        (site.part(m.i, "w"), site.part(m.i, "m"), site.part(m.j, "w"), site.part(m.j, "m"));
     let (a, b, acc) = (m.a, m.b, &m.sum.name);
     let (outer, plain) = (m.outer(site), m.is_plain(site.structure));
     for (bi, bj, wi, wj, bk) in TILES {

@@ -49,10 +49,13 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     for x in [16, 32, 64] {
         for y in [4, 8, 16] {
             let t = x * y;
-            if !(64..=512).contains(&t) || x >= 2 * site.reach(c, 1 << 40) || y >= 2 * site.reach(r, 1 << 40) {
+            if !(64..=512).contains(&t) || x >= 2 * site.reach(c, 1 << 40) || y >= 2 * site.reach(r, 1 << 40)
+            {
                 continue;
             }
-            for wide in [1, 2] {
+            // Two pairs are a vector where nothing else along the axis is read with a step.
+            let steps = s.accesses.iter().any(|a| a.axes().contains(&c) && a.along().is_none());
+            for wide in [1, 2].into_iter().filter(|wide| *wide == 1 || !steps) {
                 let text = Text::default()
                     .with(format!("tile({row} = {y}, {name} = {})", x * wide))
                     .when(wide > 1, format!("split({name} -> {ct}, {cv}: {wide})"))
@@ -60,7 +63,11 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                         "bind({} -> thread.x, {row} -> thread.y)",
                         if wide > 1 { &*ct } else { name }
                     ))
-                    .with(if wide > 1 { format!("vectorize({cv}, {short})") } else { format!("vectorize({short})") });
+                    .with(if wide > 1 {
+                        format!("vectorize({cv}, {short})")
+                    } else {
+                        format!("vectorize({short})")
+                    });
                 found.push(Candidate {
                     template: TEMPLATE.name,
                     holes: format!("{x} by {y} threads, {wide} pairs"),

@@ -42,7 +42,10 @@ pub(super) fn matrix(s: &Structure) -> Result<Matrix<'_>, &'static str> {
     let inner = |axes: std::collections::BTreeSet<AxisAt>| {
         axes.into_iter().rfind(|a| s.axes[*a].role == Role::Program && !sum.over.contains(a))
     };
-    let (i, j) = (inner(rows).ok_or("no factor has rows alone")?, inner(columns).ok_or("no factor has columns alone")?);
+    let (i, j) = (
+        inner(rows).ok_or("no factor has rows alone")?,
+        inner(columns).ok_or("no factor has columns alone")?,
+    );
     let tiled = sum.over.iter().copied().rfind(|a| s.axes[*a].role == Role::Tiles);
     let k = tiled.ok_or("no loop over tiles is summed over")?;
     let of = |n: usize| product.factors[n].access.map(|a| &s.accesses[a]);
@@ -89,11 +92,12 @@ impl Matrix<'_> {
         })
     }
 
-    /// The tensor that is stored, if it is one.
+    /// The tensor that is stored, if it is one that nothing reads.
     pub(super) fn stored<'s>(&self, s: &'s Structure) -> Option<&'s str> {
         let mut writes = s.accesses.iter().filter(|a| a.how != How::Read);
         let first = writes.next()?;
-        writes.next().is_none().then_some(first.tensor.as_str())
+        let is_read = s.accesses.iter().any(|a| a.how == How::Read && a.tensor == first.tensor);
+        (writes.next().is_none() && !is_read && !first.guarded).then_some(first.tensor.as_str())
     }
 
     /// Numbers of CTAs that share the axis that is summed over: few tiles leave multiprocessors idle.
@@ -101,7 +105,8 @@ impl Matrix<'_> {
         let s = site.structure;
         let others = s.program().into_iter().filter(|a| *a != self.i && *a != self.j);
         let batch: i64 = others.map(|a| site.extent(a)).product();
-        let tiles = batch * (site.extent(self.i) as u64).div_ceil(bi as u64) as i64
+        let tiles = batch
+            * (site.extent(self.i) as u64).div_ceil(bi as u64) as i64
             * (site.extent(self.j) as u64).div_ceil(bj as u64) as i64;
         let steps = (site.extent(self.k) as u64).div_ceil(bk as u64) as i64;
         let useful = |p: i64| p == 1 || (p <= steps && (tiles as f64) < 2.0 * site.gpu.multiprocessors);

@@ -49,7 +49,13 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                     holes: format!("{t} threads along {name}, steps of {step}"),
                     target: site.target(),
                     text: site.layouts().then(&text).done(),
-                    shape: Shape { threads: t, vector: bytes, lane: Some(c), tile: vec![(c, t)], ..Shape::default() },
+                    shape: Shape {
+                        threads: t,
+                        vector: bytes,
+                        lane: Some(c),
+                        tile: vec![(c, t)],
+                        ..Shape::default()
+                    },
                 });
             }
         }

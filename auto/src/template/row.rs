@@ -24,7 +24,8 @@ pub(super) const TEMPLATE: Template = Template {
         let largest = s.largest(site.sizes).ok_or("nothing is accessed")?;
         needs(largest.along() == Some(n), "the largest tensor is not contiguous along the reduced axis")?;
         let again = s.accesses.iter().filter(|a| a.axes().contains(&n)).all(|a| {
-            a.again_over().is_empty() || s.points(&a.axes(), site.sizes) < s.points(&largest.axes(), site.sizes)
+            a.again_over().is_empty()
+                || s.points(&a.axes(), site.sizes) < s.points(&largest.axes(), site.sizes)
         });
         needs(again, "rows are used by points of other axes: it is a product")
     },
@@ -317,12 +318,20 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 if q > 1 && (carried || u > 4) || rows >= 2 * site.reach(r, 64) || !fill(32, u) {
                     continue;
                 }
-                let loops = if u > 1 { format!("{nu}, {nl}, {nv}: 32, {v}") } else { format!("{nl}, {nv}: {v}") };
+                let loops =
+                    if u > 1 { format!("{nu}, {nl}, {nv}: 32, {v}") } else { format!("{nl}, {nv}: {v}") };
                 let text = Text::default()
                     .with(format!("tile({row} = {rows}, {name} = {})", 32 * v * u))
                     .when(q > 1, format!("split({row} -> {rw}, {rq}: {q})"))
                     .with(format!("split({name} -> {loops})"))
-                    .when(q > 1, if u > 1 { format!("reorder({nu}, {rq}, {nv})") } else { format!("reorder({rq}, {nv})") })
+                    .when(
+                        q > 1,
+                        if u > 1 {
+                            format!("reorder({nu}, {rq}, {nv})")
+                        } else {
+                            format!("reorder({rq}, {nv})")
+                        },
+                    )
                     .with(format!("reduce({all}: lane)"))
                     .with(format!("bind({} -> warp.x, {nl} -> lane.x)", if q > 1 { &*rw } else { row }))
                     .with(format!("vectorize({nv})"))

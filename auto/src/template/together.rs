@@ -25,8 +25,15 @@ fn shared(site: &Site<'_>) -> Vec<AxisAt> {
     let s = site.structure;
     let kept = site.kept();
     let rest = s.with_role(Role::Whole).into_iter().filter(|a| !kept.contains(a));
-    let meets = |a: AxisAt, b: AxisAt| s.work.iter().any(|w| w.axes.contains(&a) && w.axes.contains(&b))
-        || s.accesses.iter().any(|x| x.points.contains(&a) && x.points.contains(&b) && !x.again_over().contains(&a) && !x.again_over().contains(&b));
+    let meets = |a: AxisAt, b: AxisAt| {
+        s.work.iter().any(|w| w.axes.contains(&a) && w.axes.contains(&b))
+            || s.accesses.iter().any(|x| {
+                x.points.contains(&a)
+                    && x.points.contains(&b)
+                    && !x.again_over().contains(&a)
+                    && !x.again_over().contains(&b)
+            })
+    };
     let mut found: Vec<AxisAt> = Vec::new();
     for axis in kept.iter().copied().chain(rest) {
         let useful = (s.axes[axis].reduced || s.axes[axis].stored) && site.extent(axis) > 1;
@@ -42,8 +49,12 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let (shared, kept) = (shared(site), site.kept());
     let whole = s.with_role(Role::Whole);
     let longest = shared.iter().map(|a| site.reach(*a, 1 << 40)).max().unwrap_or(1);
-    let names: Vec<&str> =
-        s.reductions.iter().filter(|r| r.over.iter().any(|a| shared.contains(a))).map(|r| r.name.as_str()).collect();
+    let names: Vec<&str> = s
+        .reductions
+        .iter()
+        .filter(|r| r.over.iter().any(|a| shared.contains(a)))
+        .map(|r| r.name.as_str())
+        .collect();
     let again = whole.iter().filter(|a| !kept.contains(a));
     let again = again.fold(Text::default(), |text, a| text.then(&site.again(*a)));
     let steps: &[i64] = if s.is_recurrent() { &[16, 4, 1] } else { &[1] };

@@ -74,11 +74,17 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 shared: bi * bj * e,
                 ..Shape::default()
             };
-            add(format!("{bi} by {bj}, {} threads{}", 32 * t, if wide { ", reads of 16 bytes" } else { "" }), text, shape);
+            add(
+                format!("{bi} by {bj}, {} threads{}", 32 * t, if wide { ", reads of 16 bytes" } else { "" }),
+                text,
+                shape,
+            );
         }
     }
     for v in [2, 4, 8] {
-        for (bi, bj, t) in [(64, 32, 16), (64, 64, 16), (128, 32, 8), (128, 64, 8), (64, 64, 32), (32, 32, 16)] {
+        for (bi, bj, t) in
+            [(64, 32, 16), (64, 64, 16), (128, 32, 8), (128, 64, 8), (64, 64, 32), (32, 32, 16)]
+        {
             let threads = bi / v * t;
             if v * e > 16 || !(64..=512).contains(&threads) || bi >= size(i) || bj >= size(j) {
                 continue;

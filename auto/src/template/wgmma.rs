@@ -61,9 +61,17 @@ fn large(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
     let (iw, im) = (site.part(m.i, "w"), site.part(m.i, "m"));
     let (a, b, acc) = (m.a, m.b, &m.sum.name);
     let exchange = m.stored(site.structure).map(|c| format!("exchange({c})")).unwrap_or_default();
-    for (bi, bj) in
-        [(64, 64), (64, 128), (64, 256), (128, 64), (128, 128), (128, 192), (128, 256), (192, 128), (256, 128)]
-    {
+    for (bi, bj) in [
+        (64, 64),
+        (64, 128),
+        (64, 256),
+        (128, 64),
+        (128, 128),
+        (128, 192),
+        (128, 256),
+        (192, 128),
+        (256, 128),
+    ] {
         if bi > 64 && bi >= 2 * site.reach(m.i, 1 << 40) || bj > 64 && bj >= 2 * site.reach(m.j, 1 << 40) {
             continue;
         }
@@ -83,11 +91,7 @@ fn large(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
                 holes: format!("{bi} by {bj}, {how}"),
                 target: Target::WARPGROUPS,
                 text: site.layouts().then(&text).done(),
-                shape: Shape {
-                    turns,
-                    stays,
-                    ..shape(m, 128 * (groups + 1), (bi, bj, 64), stages, parts)
-                },
+                shape: Shape { turns, stays, ..shape(m, 128 * (groups + 1), (bi, bj, 64), stages, parts) },
             });
         };
         let shared = Text::default()

@@ -24,7 +24,8 @@ impl Source {
 
 /// The kernels of the examples, of the library and of `more.rs`, by file, in the order written.
 pub fn every() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|p| p.join("kernels/src/kernels").is_dir());
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|p| p.join("kernels/src/kernels").is_dir());
     let root = root.expect("inside of the repository");
     let mut files = Vec::new();
     for folder in ["examples", "kernels/src/kernels"] {
@@ -42,7 +43,8 @@ pub fn every() -> Vec<Source> {
 }
 
 fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
-    let mut entries: Vec<_> = fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
     entries.sort();
     for entry in entries {
         if entry.is_dir() {
