@@ -77,7 +77,7 @@ fn accesses(
     column_major: &BTreeSet<String>,
 ) -> (Vec<Access>, BTreeMap<(AccessId, bool), usize>) {
     let mut found: Vec<Access> = Vec::new();
-    let mut place = BTreeMap::new();
+    let mut place: BTreeMap<(AccessId, bool), usize> = BTreeMap::new();
     let mut add = |id: AccessId, writes: bool, points: &BTreeSet<AxisId>| {
         if let Some(n) = place.get(&(id, writes)) {
             found[*n].points.extend(ats(points));
