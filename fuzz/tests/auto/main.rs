@@ -52,7 +52,7 @@ fn run(program: &Program, dims: &BTreeMap<String, i64>) -> Option<usize> {
         let expected = expected.unwrap_or_else(|f| panic!("{}: {}", program.nest.kernel.name, f.message))?;
         variants(program, dims, &expected.inputs, &|stored| expected.compare(stored))
     };
-    (1..20).find_map(small).or_else(|| (1..20).find_map(|data| smooth(program, dims, data)))
+    (1..4).find_map(small).or_else(|| (1..20).find_map(|data| smooth(program, dims, data)))
 }
 
 /// The same with numbers like those of a normal distribution, of which results are compared within the bound on their error.
@@ -68,15 +68,12 @@ fn smooth(program: &Program, dims: &BTreeMap<String, i64>, data: u64) -> Option<
             (0..elements.len()).map(|_| (0..4).map(|_| uniform()).sum()),
         );
     }
+    // Windows that are not empty, scales that are positive.
     for scalar in &kernel.scalars {
-        if tile_fuzz::data::dtype(scalar.elem).is_float() {
-            inputs.scalars.insert(scalar.name.clone(), 0.5);
-        }
+        let value = if tile_fuzz::data::dtype(scalar.elem).is_float() { 0.5 } else { 16.0 };
+        inputs.scalars.insert(scalar.name.clone(), value);
     }
     let expected = reference(kernel, &inputs).expect("the evaluator takes it");
-    if expected.values().any(|r| r.values.iter().any(|x| !x.is_finite())) {
-        return None;
-    }
     variants(program, dims, &inputs, &|stored| {
         for (name, found) in stored {
             let comparison = expected[name].compare(found, 1.0);
@@ -134,10 +131,10 @@ fn share(n: usize, k: usize) -> impl Iterator<Item = Source> {
 
 fn choices(n: usize, k: usize) {
     let none = BTreeSet::new();
-    let (mut ran, mut incomparable) = (0, Vec::new());
+    let (mut ran, mut incomparable, mut never) = (0, Vec::new(), Vec::new());
     for source in share(n, k) {
         for dtype in source.dtypes() {
-            let start = std::time::Instant::now();
+            let (start, before) = (std::time::Instant::now(), ran);
             for values in [[5, 7, 33, 3], [64, 40, 17, 96], [1, 2, 130, 4], [16, 64, 32, 8]] {
                 let dims = dims(&source, &values);
                 for gpu in [&gpu::H200, &gpu::A100] {
@@ -155,10 +152,14 @@ fn choices(n: usize, k: usize) {
                     }
                 }
             }
+            if ran == before {
+                never.push(title(&source, dtype));
+            }
             println!("{} {:.1} s", title(&source, dtype), start.elapsed().as_secs_f64());
         }
     }
     println!("{ran} launches agree; no contents can be compared for {incomparable:#?}");
+    assert_eq!(never, Vec::<String>::new(), "no launch of these can be compared");
     assert!(ran > 100);
 }
 
