@@ -86,22 +86,28 @@ pub enum Error {
     /// What to do: change the kernel as the message says.
     #[error("no schedule can be proved for this kernel: {0}")]
     Kernel(String),
+    /// A GPU without an element type of the kernel.
+    ///
+    /// What to do: use a newer GPU, or another element type.
+    #[error("no template has a candidate for {gpu}: it lacks an element type of the kernel")]
+    NoCandidate {
+        /// The GPU's row in the table.
+        gpu: &'static str,
+    },
     /// No candidate is legal.
     ///
-    /// What to do: write a schedule. The reason is that of the simplest candidate.
-    #[error("{}", none(.0))]
-    NoneLegal(Vec<Refused>),
-}
-
-fn none(refused: &[Refused]) -> String {
-    match refused.last() {
-        None => "no template has a candidate for this GPU, which lacks an element type: write a schedule for a newer one".into(),
-        Some(Refused { candidate, reason }) => format!(
-            "none of {} candidates is legal: write a schedule. The simplest, `{}`, is refused: {reason}",
-            refused.len(),
-            candidate.text
-        ),
-    }
+    /// What to do: write a schedule with `schedule!`. The reason is that of the simplest candidate.
+    #[error(
+        "none of {count} candidates is legal: write a schedule. The simplest, `{text}`, is refused: {reason}"
+    )]
+    NoneLegal {
+        /// Candidates.
+        count: usize,
+        /// Directives of the last.
+        text: String,
+        /// Why the engine refuses it.
+        reason: String,
+    },
 }
 
 /// All candidates for a site, quickest first; of equal ones in the order of templates. With them: templates that do not apply.
@@ -180,7 +186,12 @@ pub fn choose(wanted: &Wanted<'_>) -> Result<Chosen, Error> {
             Err(reason) => refused.push(Refused { candidate: candidate.clone(), reason }),
         }
     }
-    Err(Error::NoneLegal(refused))
+    match refused.pop() {
+        None => Err(Error::NoCandidate { gpu: wanted.gpu.name }),
+        Some(Refused { candidate, reason }) => {
+            Err(Error::NoneLegal { count: ranked.len(), text: candidate.text, reason })
+        }
+    }
 }
 
 impl Chosen {

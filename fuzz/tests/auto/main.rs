@@ -143,7 +143,7 @@ fn choices(n: usize, k: usize) {
                     let chosen = match choose(&wanted) {
                         Ok(chosen) => chosen,
                         // Element types that the GPU lacks.
-                        Err(tile_auto::Error::NoneLegal(refused)) if refused.is_empty() => continue,
+                        Err(tile_auto::Error::NoCandidate { .. }) => continue,
                         Err(e) => panic!("{}: {e}", title(&source, dtype)),
                     };
                     match run(&chosen.program, &dims) {
