@@ -125,7 +125,7 @@ mod pasted {
     pub mod row {
         use super::*;
         schedule! {
-            pub auto for softmax {
+            pub(in super::super) auto for softmax {
                 fits(N <= 128);
                 tile(r = 4);
                 split(n -> no, nl, nv: 32, 4);
@@ -138,7 +138,7 @@ mod pasted {
     pub mod product {
         use super::*;
         schedule! {
-            pub auto on sm_90a for matmul<bf16> {
+            pub(in super::super) auto on sm_90a for matmul<bf16> {
                 tile(i = 8, j = 64, k = 64);
                 tensor_core(acc: wgmma(64, 8); swapped);
                 stage(a, b at k: shared, tma);

@@ -385,7 +385,7 @@ impl Plan {
             let Schedule { name, kernel, target, directives, .. } = &self.program.schedule;
             let on = if *target == Target::DEFAULT { String::new() } else { format!(" on {target}") };
             let of = self.dtype().map_or(String::new(), |dtype| format!("<{dtype}>"));
-            let mut text = format!("pub {name}{on} for {kernel}{of} {{\n");
+            let mut text = format!("{name}{on} for {kernel}{of} {{\n");
             for directive in directives {
                 text += &format!("    {directive};\n");
             }
