@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 use tile_auto::{Chosen, Gpu, Sizes, Wanted, choose, gpu};
-use tile_dsl::{dtype::DType, tile};
+use tile_dsl::{dtype::DType, schedule::Target, tile};
 
 /// A choice, and the plan of its program.
 #[derive(Clone)]
@@ -23,18 +23,23 @@ pub(crate) struct Choice {
 /// All that decides a choice. The kernel is known by the place and length of its bytes, which live for ever.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Question {
-    kernel: (usize, usize),
+    kernel: Place,
     dtype: Option<DType>,
     sizes: Vec<i64>,
     column_major: Vec<u16>,
-    gpu: (&'static str, u32),
+    gpu: (&'static str, Target, u32),
 }
+
+/// Where bytes that live for ever begin, and how many they are.
+type Place = (usize, usize);
 
 /// Choices of this process.
 static CHOICES: LazyLock<Mutex<HashMap<Question, Choice>>> = LazyLock::new(Mutex::default);
 
 /// Kernels by the place and length of their bytes.
-static KERNELS: LazyLock<Mutex<HashMap<(usize, usize), Arc<tile::Kernel>>>> = LazyLock::new(Mutex::default);
+static KERNELS: LazyLock<Mutex<Kernels>> = LazyLock::new(Mutex::default);
+
+type Kernels = HashMap<Place, Arc<tile::Kernel>>;
 
 /// Plans by the bytes of their programs, for ever: devices know what they have loaded by the place of a plan.
 static PLANS: LazyLock<Mutex<HashMap<Vec<u8>, Arc<Plan>>>> = LazyLock::new(Mutex::default);
@@ -67,7 +72,7 @@ pub(crate) fn choice(args: &LaunchArgs<'_>, bytes: &'static [u8]) -> Result<Choi
         dtype: args.dtype,
         sizes: sizes.values().copied().collect(),
         column_major,
-        gpu: (gpu.name, gpu.multiprocessors as u32),
+        gpu: (gpu.name, gpu.target, gpu.multiprocessors as u32),
     };
     if let Some(known) = lock(&CHOICES).get(&question) {
         return Ok(known.clone());
@@ -97,7 +102,7 @@ pub(crate) fn choice(args: &LaunchArgs<'_>, bytes: &'static [u8]) -> Result<Choi
     Ok(choices.entry(question).or_insert(choice).clone())
 }
 
-fn place(bytes: &'static [u8]) -> (usize, usize) {
+fn place(bytes: &'static [u8]) -> Place {
     (bytes.as_ptr() as usize, bytes.len())
 }
 
