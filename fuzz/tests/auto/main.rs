@@ -85,12 +85,15 @@ fn smooth(program: &Program, dims: &BTreeMap<String, i64>, data: u64) -> Option<
     })
 }
 
+/// Says what is wrong with what was stored.
+type Compare<'a> = dyn Fn(&BTreeMap<String, Elements>) -> Result<(), String> + 'a;
+
 /// Runs each variant whose assumptions hold; nothing where the contents break a promise of the kernel.
 fn variants(
     program: &Program,
     dims: &BTreeMap<String, i64>,
     inputs: &Inputs,
-    compare: &dyn Fn(&BTreeMap<String, Elements>) -> Result<(), String>,
+    compare: &Compare<'_>,
 ) -> Option<usize> {
     let kernel = &program.nest.kernel;
     let mut promises = false;
