@@ -192,3 +192,37 @@ fn asked() {
         }
     }
 }
+
+/// Modules from the ground up: each knows those before it alone.
+const FLOORS: [&str; 7] = ["structure", "gpu", "candidate", "site", "template", "model", "choose"];
+
+#[test]
+fn modules_know_those_below_them() {
+    fn files(path: &Path, visit: &mut dyn FnMut(&Path)) {
+        match path.is_dir() {
+            true => {
+                fs::read_dir(path).expect("a folder").for_each(|e| files(&e.expect("an entry").path(), visit))
+            }
+            false => visit(path),
+        }
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut seen = 0;
+    for (floor, module) in FLOORS.iter().enumerate() {
+        for of in [source.join(format!("{module}.rs")), source.join(module)].iter().filter(|p| p.exists()) {
+            files(of, &mut |file| {
+                seen += 1;
+                let text = fs::read_to_string(file).expect("a source file");
+                let code: Vec<&str> = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
+                let code = code.join("\n");
+                let imports = code.split(';').filter(|s| s.trim_start().starts_with("use crate::"));
+                let imports: String = imports.chain(code.split("crate::").skip(1)).collect();
+                for above in &FLOORS[floor + 1..] {
+                    let knows = imports.contains(&format!("{above}::"));
+                    assert!(!knows, "{} knows `{above}`", file.display());
+                }
+            });
+        }
+    }
+    assert!(seen > 20, "{seen} files: the sources lie elsewhere");
+}
