@@ -25,7 +25,7 @@ use std::fmt::{self, Display};
 /// What a candidate is expected to take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// The parts, microseconds each. Those in front of the last `+` of [`Display`] are combined as the module says.
+    /// The parts, microseconds each. The module says how they are combined.
     pub terms: Vec<(&'static str, f64)>,
     /// Microseconds in all.
     pub us: f64,
