@@ -193,6 +193,7 @@ fn wrong(command: &[&str], helps: &BTreeMap<String, String>) -> Option<String> {
     let package = match value("-p") {
         None => "",
         Some(&"tile-runtime") => "runtime",
+        Some(&"tile-auto") => "auto",
         Some(&"tile-fuzz") => "fuzz",
         Some(&"tile-bench") => "bench",
         Some(&"tile-page") => "page",

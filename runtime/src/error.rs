@@ -443,6 +443,17 @@ pub enum Error {
         failed: Vec<String>,
     },
 
+    /// A launch without a schedule, of a kernel for which none of the candidates is legal.
+    ///
+    /// What to do: write a schedule with `schedule!` and pass it by `.schedule(..)`. The message has the reason against the simplest candidate.
+    #[error("kernel `{kernel}`: {why}")]
+    NoSchedule {
+        /// The kernel.
+        kernel: String,
+        /// What is against every candidate.
+        why: Box<tile_auto::Error>,
+    },
+
     /// A tuner has nothing to go by.
     ///
     /// What to do: pass tensors with elements: what takes no time cannot be ranked.

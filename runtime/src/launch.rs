@@ -2,6 +2,7 @@
 
 use crate::{
     arguments::LaunchArgs,
+    auto,
     device::Device,
     error::Error,
     execute::{Call, Simulated},
@@ -18,13 +19,14 @@ use crate::{
 };
 use smallvec::SmallVec;
 use std::{borrow::Cow, marker::PhantomData, sync::Arc, time::Duration};
+use tile_auto::Chosen;
 use tile_dsl::{
     dtype::DType,
     program::{Program, Variant},
 };
 
 /// A call of kernel `K` that has its arguments but not yet a schedule: what calling a kernel returns.
-#[must_use = "a launch does nothing until `.schedule(..).run()`"]
+#[must_use = "a launch does nothing until `.run()`"]
 pub struct Launch<'a, K> {
     args: LaunchArgs<'a>,
     kernel: PhantomData<K>,
@@ -54,6 +56,33 @@ impl<'a, K: Kernel> Launch<'a, K> {
             }
         };
         Scheduled::from(self.args, source)
+    }
+
+    /// Chooses a schedule from what the kernel does, the sizes of the arguments and the GPU: of the candidates that templates make, the
+    /// quickest by a closed-form model that is proved legal. Nothing runs for it. [`LaunchReport::schedule_text`] has it as a text.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; those of the arguments.
+    pub fn auto(self) -> Result<Scheduled<'a>, Error> {
+        let choice = auto::choice(&self.args, K::ENCODED)?;
+        let scheduled = Scheduled::from(self.args, Source::Chosen(choice.plan));
+        Ok(Scheduled { choice: Some(choice.chosen), ..scheduled })
+    }
+
+    /// Runs under a schedule that is chosen as by [`Launch::auto`], and waits for the result.
+    ///
+    /// # Errors
+    /// Those of [`Launch::auto`] and [`Scheduled::run`].
+    pub fn run(self) -> Result<LaunchReport, Error> {
+        self.auto()?.run()
+    }
+
+    /// Puts the launch on a stream under a schedule that is chosen as by [`Launch::auto`].
+    ///
+    /// # Errors
+    /// Those of [`Launch::auto`] and [`Scheduled::enqueue`].
+    pub fn enqueue(self, stream: &Stream) -> Result<Launched, Error> {
+        self.auto()?.enqueue(stream)
     }
 
     /// Uses a schedule that was prepared, on the device for which it was.
@@ -86,6 +115,8 @@ pub struct Scheduled<'a> {
     variant: Option<Variant>,
     /// What comes before it where its time is taken.
     timed: Option<Before>,
+    /// How the schedule was chosen, where none was given.
+    choice: Option<Arc<Chosen>>,
 }
 
 /// Where the scheduled program comes from.
@@ -94,6 +125,8 @@ enum Source<'a> {
     Embedded { bytes: &'static [u8], schedule: &'static str },
     /// The caller.
     Given(Arc<Plan>),
+    /// A choice of this process, which keeps it for ever.
+    Chosen(Arc<Plan>),
     /// An earlier call of `prepare`.
     Prepared(&'a Device, &'a Arc<Kernels>),
     /// Nowhere, as a group of no launches has nothing to run; where it would, if that is known.
@@ -146,7 +179,7 @@ impl<'a> Scheduled<'a> {
 
     fn from(args: LaunchArgs<'a>, source: Source<'a>) -> Self {
         let (others, grouped) = (Vec::new(), false);
-        Scheduled { args, others, grouped, source, device: None, variant: None, timed: None }
+        Scheduled { args, others, grouped, source, device: None, variant: None, timed: None, choice: None }
     }
 
     /// A group of no launches.
@@ -239,9 +272,10 @@ impl<'a> Scheduled<'a> {
         if let Some((report, _)) = self.of_nothing()? {
             return Ok(report);
         }
-        let timed = self.timed;
+        let (timed, chosen) = (self.timed, self.choice.take());
         let checked = self.check()?;
         let mut report = LaunchReport::new(checked.plan(), checked.device);
+        report.choice = chosen;
         if let [problem] = &checked.problems[..] {
             report.dims = checked.plan().dims(&problem.values).map(|(n, v)| (n.to_string(), v)).collect();
         }
@@ -370,6 +404,7 @@ impl<'a> Scheduled<'a> {
         let (args, others, asked, grouped, variant) = (&*args, &*others, device.as_ref(), *grouped, *variant);
         let (known, home) = match source {
             Source::Embedded { bytes, schedule } => (Known::Plan(Plan::embedded(bytes, schedule)?), None),
+            Source::Chosen(plan) => (Known::Plan(plan.clone()), None),
             Source::Given(plan) => (Known::Kernels(Cow::Owned(Arc::new(Kernels::new(plan.clone())))), None),
             Source::Prepared(home, kernels) => (Known::Kernels(Cow::Borrowed(*kernels)), Some(*home)),
             Source::NoProblem { .. } => unreachable!("a group of no launches has no arguments to check"),

@@ -5,6 +5,7 @@
 
 pub mod aot;
 mod arguments;
+mod auto;
 mod buffer;
 mod cache;
 mod collective;
@@ -82,6 +83,7 @@ pub use report::{LaunchReport, PtxSource};
 pub use schedule::{AnySchedule, Kernel, Schedule};
 pub use space::{Configuration, Dropped, Space};
 pub use stream::{Event, Stream, Timestamp};
+pub use tile_auto::{Candidate, Chosen};
 pub use tune::{Choice, L2, Origin, Progress, Ranked, Tuner};
 pub use usage::MemoryUse;
 pub use view::{View, ViewMut};

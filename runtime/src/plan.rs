@@ -18,6 +18,7 @@ use tile_dsl::{
     kernel::Param,
     lower::{self, Condition, Form, Strided},
     program::{Program, Variant},
+    schedule::{Schedule, Target},
     tile::{AxisKind, ElemType, TensorId},
 };
 
@@ -47,6 +48,8 @@ pub(crate) struct Plan {
     promises: Vec<(Condition, Form)>,
     /// Extents of the axes whose tiles are spread over CTAs.
     spread: Vec<Form>,
+    /// The schedule as `schedule!` takes it.
+    text: OnceLock<Arc<str>>,
     dense: OnceLock<Rules>,
     gapped: RwLock<HashMap<Gaps, Arc<Rules>>>,
 }
@@ -163,6 +166,7 @@ impl Plan {
             solver,
             names,
             program,
+            text: OnceLock::new(),
             dense: OnceLock::new(),
             gapped: RwLock::default(),
         }
@@ -373,6 +377,21 @@ impl Plan {
             gaps: gaps.iter().map(|t| tensors[usize::from(*t)].name.clone()).collect(),
             known,
         }
+    }
+
+    /// The schedule with all that it inherits, as `schedule!` takes it.
+    pub(crate) fn text(&self) -> Arc<str> {
+        let made = || {
+            let Schedule { name, kernel, target, directives, .. } = &self.program.schedule;
+            let on = if *target == Target::DEFAULT { String::new() } else { format!(" on {target}") };
+            let of = self.dtype().map_or(String::new(), |dtype| format!("<{dtype}>"));
+            let mut text = format!("{name}{on} for {kernel}{of} {{\n");
+            for directive in directives {
+                text += &format!("    {directive};\n");
+            }
+            (text + "}").into()
+        };
+        self.text.get_or_init(made).clone()
     }
 
     /// Element type of the generic parameter.

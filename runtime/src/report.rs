@@ -3,6 +3,7 @@
 use crate::{device::Device, gpu::Resources, plan::Plan};
 use ptx_sim::{Counters, Finding, Trace};
 use std::{collections::BTreeMap, sync::Arc};
+use tile_auto::Chosen;
 use tile_dsl::{dtype::DType, program::Variant, tile::Outside};
 
 /// Report of one launch.
@@ -12,6 +13,10 @@ pub struct LaunchReport {
     pub kernel: Arc<str>,
     /// Schedule.
     pub schedule: Arc<str>,
+    /// The schedule with all that it inherits, as `schedule!` takes it; empty where no program is known.
+    pub directives: Arc<str>,
+    /// How the schedule was chosen, of a launch without one: its [`Display`](std::fmt::Display) says why.
+    pub choice: Option<Arc<Chosen>>,
     /// Element type of the generic parameter.
     pub dtype: Option<DType>,
     /// Name of the device; empty for a group of no launches that was given none.
@@ -57,10 +62,16 @@ pub struct LaunchReport {
 }
 
 impl LaunchReport {
+    /// The schedule with all that it inherits, as `schedule!` takes it: pasted there, it gives the same PTX.
+    pub fn schedule_text(&self) -> &str {
+        &self.directives
+    }
+
     /// The report of a launch that has not run yet.
     pub(crate) fn new(plan: &Plan, device: &Device) -> Self {
         let device = device.inner.name.clone();
-        Self::of(plan.kernel.clone(), plan.schedule.clone(), plan.dtype(), device)
+        let report = Self::of(plan.kernel.clone(), plan.schedule.clone(), plan.dtype(), device);
+        LaunchReport { directives: plan.text(), ..report }
     }
 
     /// The report of a launch of which no more than this is known.
@@ -68,6 +79,8 @@ impl LaunchReport {
         LaunchReport {
             kernel,
             schedule,
+            directives: "".into(),
+            choice: None,
             dtype,
             device,
             variant: None,

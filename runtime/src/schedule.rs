@@ -6,6 +6,8 @@ use tile_dsl::dtype::DType;
 pub trait Kernel: 'static {
     /// Name of the function.
     const NAME: &'static str;
+    /// The tile IR, encoded: [`tile_dsl::tile::Kernel::from_bytes`] reads it.
+    const ENCODED: &'static [u8];
 }
 
 /// A schedule written with `schedule!`: a unit struct. Its programs were proved while `rustc` ran.

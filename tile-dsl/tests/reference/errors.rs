@@ -15,7 +15,7 @@ writes it.
 ";
 
 /// The enums: a heading, what returns them, the file, how the variants are written in headings.
-const ENUMS: [(&str, &str, &str, &str); 9] = [
+const ENUMS: [(&str, &str, &str, &str); 10] = [
     (
         "The runtime",
         "Buffers, launches, streams, graphs, tuning and what is compiled ahead of time return `tilewright::Error`.",
@@ -33,6 +33,12 @@ const ENUMS: [(&str, &str, &str, &str); 9] = [
         "A launch returns them inside of `Error::Program`.",
         "tile-dsl/src/program.rs",
         "DecodeError",
+    ),
+    (
+        "Choices",
+        "A launch without a schedule returns them inside of `Error::NoSchedule`.",
+        "auto/src/choose.rs",
+        "tile_auto::Error",
     ),
     (
         "A launch on the simulator alone",

@@ -67,6 +67,7 @@ pub fn emit(item: &ItemFn, kernel: Option<&Kernel>, facade: &TokenStream) -> Tok
 
         impl #private::Kernel for #name {
             const NAME: &'static str = #text;
+            const ENCODED: &'static [u8] = #name::KERNEL;
         }
 
         #exported
