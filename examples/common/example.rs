@@ -1,9 +1,11 @@
 //! The frame of an example: options, `--list`, `--emit`, and a run a schedule.
 
 use super::{
+    auto::{self, AUTO},
     check::check_all,
     explain::explain_all,
     options::{self, TypeChoice},
+    output::line,
     page,
     run::run_all,
 };
@@ -50,7 +52,7 @@ pub fn run_generic<O: Generic>(schedules: Schedules<'static>, default: &'static 
         schedules,
         default,
         |o: &O| (&o.typed().setup, Some(o.typed().dtype.into())),
-        |o| o.dims(true),
+        |o, gpu| o.dims(gpu),
         |o, device, chosen| match o.typed().dtype {
             TypeChoice::F32 => o.run::<f32>(device, chosen),
             TypeChoice::F16 => o.run::<f16>(device, chosen),
@@ -74,7 +76,7 @@ pub fn run_example<O: CommandFactory + FromArgMatches>(
         schedules,
         default,
         |o| (setup(o), dtype),
-        dims,
+        |o, _| dims(o),
         |o, device, chosen| Ok(run_all(setup(o), chosen, |schedule| run(o, device, schedule))),
     )
 }
@@ -83,10 +85,10 @@ fn frame<O: CommandFactory + FromArgMatches>(
     schedules: Schedules<'static>,
     default: &'static str,
     setup: impl Fn(&O) -> (&Setup, Option<DType>),
-    dims: impl Fn(&O) -> Dims,
+    dims: impl Fn(&O, bool) -> Dims,
     run: impl Fn(&O, &Device, Schedules<'_>) -> Result<bool, Error>,
 ) -> ExitCode {
-    let matches = options::with_schedules(O::command(), schedules, &[], &[], default).get_matches();
+    let matches = options::with_schedules(O::command(), schedules, &[], &[AUTO], default).get_matches();
     let options = O::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let (setup, dtype) = setup(&options);
     if setup.list {
@@ -95,7 +97,20 @@ fn frame<O: CommandFactory + FromArgMatches>(
     }
     let chosen = options::selected(&matches, schedules, &[]);
     let attempt = || -> Result<ExitCode, Box<dyn std::error::Error>> {
-        let admitted = options::admitting(&chosen, dtype)?;
+        let mut admitted = options::admitting(&chosen, dtype)?;
+        if options::named(&matches, AUTO) {
+            let device = setup.open()?;
+            for of in options::kernels(schedules, dtype) {
+                let (schedule, why) = auto::chosen(of, dtype, &dims(&options, device.is_gpu()), &device)?;
+                admitted.push(schedule);
+                if setup.explain {
+                    line(why);
+                }
+            }
+            if setup.explain {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
         if let Some(stage) = setup.emit {
             return options::emit(setup, &admitted, dtype, stage).map(|()| ExitCode::SUCCESS);
         }
@@ -103,7 +118,7 @@ fn frame<O: CommandFactory + FromArgMatches>(
             return explain_all(setup, &admitted, dtype);
         }
         if setup.check {
-            return check_all(setup, &admitted, dtype, &dims(&options));
+            return check_all(setup, &admitted, dtype, &dims(&options, true));
         }
         let admitted = page::chosen(setup, admitted, dtype)?;
         let device = setup.open()?;

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each example uses a part of it
 
+pub mod auto;
 pub mod check;
 pub mod data;
 pub mod example;

@@ -257,6 +257,20 @@ pub fn selected(
     schedules.chain(others).copied().collect()
 }
 
+/// A schedule of each kernel that admits an element type, in their order.
+pub fn kernels(
+    schedules: &'static [&'static dyn AnySchedule],
+    dtype: Option<DType>,
+) -> Vec<&'static dyn AnySchedule> {
+    let mut found: Vec<&'static dyn AnySchedule> = Vec::new();
+    for schedule in schedules.iter().filter(|s| s.admits(dtype)) {
+        if found.iter().all(|other| other.kernel() != schedule.kernel()) {
+            found.push(*schedule);
+        }
+    }
+    found
+}
+
 /// Prints the schedules with the first paragraph of their documentation.
 pub fn list(schedules: &[&dyn AnySchedule], others: Others<'_>) {
     let all: Vec<&&dyn AnySchedule> = schedules.iter().chain(others.iter().copied().flatten()).collect();

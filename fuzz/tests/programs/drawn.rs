@@ -31,7 +31,7 @@ fn values_move_boxes_of_tensor_maps() {
     drawn(2, ids, |nest| {
         let copies = (0u16..).zip(&nest.copies).filter(|(_, copy)| copy.via == Via::Tma);
         let mut placed = copies.map(|(n, _)| CopyId(n)).filter(|copy| !nest.bodies(*copy).is_empty());
-        placed.any(|copy| !nest.copied_access(copy).gathered.is_empty())
+        placed.any(|copy| nest.copied_accesses(copy).iter().any(|a| !a.gathered.is_empty()))
     });
 }
 

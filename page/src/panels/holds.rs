@@ -77,7 +77,7 @@ pub(crate) fn copies(nest: &Nest, kernel: &Kernel) -> Vec<CopyView> {
 
 fn copied(nest: &Nest, kernel: &Kernel, copy: CopyId, body: &Stmt, stages: u32) -> Option<CopyView> {
     let layout = nest.copy_layout(copy, body)?;
-    let (info, access) = (nest.copy(copy), nest.copied_access(copy));
+    let (info, access) = (nest.copy(copy), nest.copied_access(copy, body));
     let name = nest.copy_name(copy);
     // Copies of different reads of one tensor have buffers of other names.
     let buffer = kernel.shared.iter().find(|buffer| buffer.name == name)?;

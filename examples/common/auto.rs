@@ -1,0 +1,62 @@
+//! `--schedule auto`: the schedule that a launch without one is given.
+
+use super::example::Dims;
+use std::{collections::BTreeSet, error::Error};
+use tile_auto::{Chosen, Gpu, Wanted, choose, gpu};
+use tile_dsl::program::Program;
+use tilewright::{AnySchedule, DType, Device};
+
+/// What `--schedule` calls it.
+pub const AUTO: &str = "auto";
+
+/// A schedule that was chosen.
+struct Auto {
+    kernel: &'static str,
+    dtype: Option<DType>,
+    dtypes: Vec<DType>,
+    program: Vec<u8>,
+}
+
+impl AnySchedule for Auto {
+    fn kernel(&self) -> &'static str {
+        self.kernel
+    }
+    fn name(&self) -> &'static str {
+        AUTO
+    }
+    fn doc(&self) -> &'static str {
+        "Chosen from what the kernel does, the sizes and the GPU."
+    }
+    fn dtypes(&self) -> &'static [DType] {
+        // A schedule lives as long as the process.
+        Vec::leak(self.dtypes.clone())
+    }
+    fn program(&self, dtype: Option<DType>) -> Option<&'static [u8]> {
+        (dtype == self.dtype).then(|| Vec::leak(self.program.clone()) as &'static [u8])
+    }
+}
+
+/// The choice for the kernel of a schedule.
+///
+/// # Errors
+/// Nothing was chosen; a program of another version; the driver's.
+pub fn chosen(
+    of: &dyn AnySchedule,
+    dtype: Option<DType>,
+    dims: &Dims,
+    device: &Device,
+) -> Result<(&'static dyn AnySchedule, Chosen), Box<dyn Error>> {
+    let dtype = dtype.filter(|_| !of.dtypes().is_empty());
+    let program = Program::from_bytes(of.program(dtype).unwrap_or_default())?;
+    let gpu = match device.gpu()? {
+        Some(info) => Gpu::of(&info.name, info.sm, info.multiprocessors),
+        None => gpu::H200,
+    };
+    let sizes = dims.iter().map(|(name, n)| (name.to_string(), *n as i64)).collect();
+    let column_major = BTreeSet::new();
+    let kernel = program.nest.source();
+    let found = choose(&Wanted { kernel, dtype, sizes: &sizes, column_major: &column_major, gpu: &gpu })?;
+    let dtypes = dtype.into_iter().collect();
+    let auto = Auto { kernel: of.kernel(), dtype, dtypes, program: found.program.to_bytes() };
+    Ok((Box::leak(Box::new(auto)), found))
+}
