@@ -1,10 +1,10 @@
 //! `--schedule auto`: the schedule that a launch without one is given.
 
 use super::example::Dims;
-use std::{collections::BTreeSet, error::Error};
+use std::collections::BTreeSet;
 use tile_auto::{Chosen, Gpu, Wanted, choose, gpu};
 use tile_dsl::program::Program;
-use tilewright::{AnySchedule, DType, Device};
+use tilewright::{AnySchedule, DType, Device, Error};
 
 /// What `--schedule` calls it.
 pub const AUTO: &str = "auto";
@@ -45,9 +45,10 @@ pub fn chosen(
     dtype: Option<DType>,
     dims: &Dims,
     device: &Device,
-) -> Result<(&'static dyn AnySchedule, Chosen), Box<dyn Error>> {
+) -> Result<(&'static dyn AnySchedule, Chosen), Error> {
     let dtype = dtype.filter(|_| !of.dtypes().is_empty());
-    let program = Program::from_bytes(of.program(dtype).unwrap_or_default())?;
+    let program = Program::from_bytes(of.program(dtype).unwrap_or_default())
+        .map_err(|source| Error::Program { schedule: of.name().into(), source })?;
     let gpu = match device.gpu()? {
         Some(info) => Gpu::of(&info.name, info.sm, info.multiprocessors),
         None => gpu::H200,
@@ -55,7 +56,8 @@ pub fn chosen(
     let sizes = dims.iter().map(|(name, n)| (name.to_string(), *n as i64)).collect();
     let column_major = BTreeSet::new();
     let kernel = program.nest.source();
-    let found = choose(&Wanted { kernel, dtype, sizes: &sizes, column_major: &column_major, gpu: &gpu })?;
+    let found = choose(&Wanted { kernel, dtype, sizes: &sizes, column_major: &column_major, gpu: &gpu })
+        .map_err(|why| Error::NoSchedule { kernel: of.kernel().into(), why: Box::new(why) })?;
     let dtypes = dtype.into_iter().collect();
     let auto = Auto { kernel: of.kernel(), dtype, dtypes, program: found.program.to_bytes() };
     Ok((Box::leak(Box::new(auto)), found))
