@@ -9,6 +9,7 @@ mod fma;
 mod full;
 mod map;
 mod mma;
+mod online;
 mod pairs;
 mod plain;
 mod products;
@@ -47,6 +48,7 @@ pub const ALL: &[Template] = &[
     chain::TEMPLATE,
     together::TEMPLATE,
     recurrence::TEMPLATE,
+    online::TEMPLATE,
     plain::TEMPLATE,
 ];
 

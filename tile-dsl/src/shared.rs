@@ -115,7 +115,7 @@ impl Buffer {
     }
 
     fn end(&self) -> u64 {
-        self.start + self.bytes()
+        self.start.saturating_add(self.bytes())
     }
 
     /// Whether some bytes are those of another buffer, too.
@@ -201,9 +201,8 @@ impl Allocation {
         let mut pile: Vec<&Buffer> = Vec::new();
         let mut top = self.bytes;
         while top > 0 {
-            let below = |b: &&Buffer| {
-                b.end().next_multiple_of(pile.last().map_or(1, |above| above.align.into())) == top
-            };
+            let below =
+                |b: &&Buffer| place::whole(b.end(), pile.last().map_or(1, |above| above.align)) == top;
             let Some(next) = self.buffers.iter().find(below) else { break };
             pile.push(next);
             top = next.start;

@@ -426,7 +426,10 @@ impl<'n, S: Neutral> Machine<'n, S> {
     fn points(&self, digit: Digit) -> Vec<(i64, Option<Segment>)> {
         let extent = self.extents[usize::from(digit.axis.0)];
         if let Some(segment) = self.nest.segment.filter(|s| s.digit == digit) {
-            let tiles = segment.tiles(extent).into_iter();
+            // Loops around it over points of a tile have fewer steps in the last one.
+            let within = self.point[usize::from(digit.axis.0)];
+            let has = |size: &TileSize| *size == TileSize::Whole || within < i64::from(segment.rest());
+            let tiles = segment.tiles(extent).into_iter().filter(|(_, size)| has(size));
             return tiles.map(|(at, size)| (at, (size == TileSize::Last).then_some(segment))).collect();
         }
         let stride = i64::from(digit.stride);
