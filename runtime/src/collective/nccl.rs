@@ -27,7 +27,7 @@ use std::{
     mem::take,
     ptr::{null, null_mut},
     sync::{
-        Arc, Mutex,
+        Arc, Condvar, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -40,6 +40,9 @@ const MAKING: &str = "making a communicator";
 const PAUSE: [Duration; 2] = [Duration::from_micros(5), Duration::from_millis(1)];
 /// Between two questions whether NCCL has found something wrong.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a call that failed waits for the abort. Where graphs hold the communicator it may take until they are gone; their replays
+/// need nothing of the host.
+const ABORT: Duration = Duration::from_secs(5);
 /// How long a communicator that is done may take to become quiet: until other ranks have what this one sent.
 const FAREWELL: Duration = Duration::from_secs(30);
 
@@ -55,6 +58,8 @@ pub(super) struct Nccl {
 struct Among {
     links: Links,
     closing: Arc<AtomicBool>,
+    /// The watcher has nothing more to do: after an abort, or at the end.
+    over: Arc<(Mutex<bool>, Condvar)>,
     watcher: Option<JoinHandle<()>>,
 }
 
@@ -154,7 +159,8 @@ impl Nccl {
         }
         let communicators = Arc::new(Mutex::new(Communicators(vec![communicator])));
         let closing = Arc::new(AtomicBool::new(false));
-        let watcher = match watch(api, &communicators, &links, &closing) {
+        let over = Arc::new((Mutex::new(false), Condvar::new()));
+        let watcher = match watch(api, &communicators, &links, (&closing, &over)) {
             Ok(watcher) => Some(watcher),
             Err(error) => {
                 abort(api, &communicators);
@@ -162,7 +168,7 @@ impl Nccl {
                 return Err(Error::Collective { what });
             }
         };
-        let among = Among { links, closing, watcher };
+        let among = Among { links, closing, over, watcher };
         Ok(Nccl { api, communicators, devices: vec![device.clone()], among: Some(among) })
     }
 
@@ -206,7 +212,11 @@ impl Nccl {
             // A communicator that failed does nothing more: the others are not to wait for it.
             among.links.give_up(format!("NCCL has failed on rank {}: {error}", among.links.rank()));
         }
-        // Not under the lock, which the watcher needs for an abort.
+        // Not under the lock, which the watcher needs for an abort. A thread of NCCL may still be launching on these streams: they have to
+        // be there until the abort has ended it.
+        if let (Err(_), Some(among)) = (&result, &self.among) {
+            among.await_abort();
+        }
         result.and_then(|()| self.check()).or_else(|error| self.check().and(Err(error)))
     }
 
@@ -342,10 +352,11 @@ fn watch(
     api: &'static Api,
     communicators: &Arc<Mutex<Communicators>>,
     links: &Links,
-    closing: &Arc<AtomicBool>,
+    (closing, over): (&Arc<AtomicBool>, &Arc<(Mutex<bool>, Condvar)>),
 ) -> std::io::Result<JoinHandle<()>> {
-    let (watch, communicators, closing) = (links.watch(), communicators.clone(), closing.clone());
-    let work = move || {
+    let (watch, communicators) = (links.watch(), communicators.clone());
+    let (closing, over) = (closing.clone(), over.clone());
+    let looks = move || {
         while !closing.load(Ordering::Acquire) {
             if watch.lost_within(LOOK) {
                 return abort(api, &communicators);
@@ -363,10 +374,21 @@ fn watch(
             }
         }
     };
+    let work = move || {
+        looks();
+        *lock(&over.0) = true;
+        over.1.notify_all();
+    };
     thread::Builder::new().name("tilewright nccl".into()).spawn(work)
 }
 
 impl Among {
+    /// Waits until the watcher has aborted the communicator, for [`ABORT`] at most.
+    fn await_abort(&self) {
+        let ended = lock(&self.over.0);
+        let _ = self.over.1.wait_timeout_while(ended, ABORT, |over| !*over);
+    }
+
     /// Lets the watcher end, which may be aborting.
     fn close(&mut self) {
         self.closing.store(true, Ordering::Release);
