@@ -193,7 +193,7 @@ statements! {
 
     /// Puts other elements in the registers of an operand, behind the wait for the products that have read it. No assembler puts them
     /// there before.
-    "products replace p[0, 1] = q[0, 1]"
+    "products replace acc[0, 1] = acc[2, 3]"
     Replace {
         /// The operand, position in [`super::Kernel::frags`].
         frag: u32,
