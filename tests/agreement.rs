@@ -49,6 +49,11 @@ const PRODUCTS: [[i64; 3]; 8] = [
     [64, 64, 0],
 ];
 
+/// Of some schedules those of one kernel.
+fn of_kernel(all: &[&'static dyn AnySchedule], kernel: &str) -> Vec<&'static dyn AnySchedule> {
+    all.iter().copied().filter(|schedule| schedule.kernel() == kernel).collect()
+}
+
 /// The largest extent of a dim that a program admits, if it says.
 fn bound(program: &[u8], dim: &str) -> Option<usize> {
     let program = Program::from_bytes(program).expect("encoded above");
@@ -302,15 +307,16 @@ fn attention_named() {
         [(1, 1, 1), (33, 17, 20), (64, 64, 64), (130, 15, 32), (7, 33, 63), (3, 0, 8), (0, 4, 8)]
             .map(|(m, n, d)| vec![("B", 1), ("H", 2), ("M", m), ("N", n), ("D", d)])
             .into();
-    named::<attention::attention>(attention::attention::KERNEL, attention::SCHEDULES, &sizes);
+    let [looped, plain] = ["attention", "attention_plain"].map(|name| of_kernel(attention::SCHEDULES, name));
+    named::<attention::attention>(attention::attention::KERNEL, &looped, &sizes);
+    named::<attention::attention_plain>(attention::attention_plain::KERNEL, &plain, &sizes);
 }
 
 #[test]
 fn attention_of_wide_heads() {
-    let wide = attention::SCHEDULES
-        .iter()
+    let wide = of_kernel(attention::SCHEDULES, "attention")
+        .into_iter()
         .filter(|s| !["lanes", "mma_narrow", "wgmma_narrow", "wgmma_narrow3"].contains(&s.name()))
-        .copied()
         .collect::<Vec<_>>();
     let sizes: Vec<_> = [(70, 20, 128), (5, 9, 65)]
         .map(|(m, n, d)| vec![("B", 2), ("H", 1), ("M", m), ("N", n), ("D", d)])

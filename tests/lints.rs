@@ -5,7 +5,7 @@
 mod examples;
 mod support;
 
-use examples::{attention, batched, conv1d, conv2d, eight, linear, product, softmax, vector_add};
+use examples::{attention, batched, conv1d, conv2d, eight, linear, of_kernel, product, softmax, vector_add};
 use std::collections::{BTreeMap, BTreeSet};
 use support::Case;
 use tile_dsl::{
@@ -323,11 +323,10 @@ fn convolutions() {
 fn attention_heads() {
     let size = |[m, n, d]: [i64; 3]| [("B", 1), ("H", 2), ("M", m), ("N", n), ("D", d)];
     let sizes = [size([128, 128, 64]), size([33, 17, 20])];
-    compare::<attention::attention>(
-        attention::attention::KERNEL,
-        attention::SCHEDULES,
-        &[&sizes[0], &sizes[1]],
-    );
+    let [looped, plain] = ["attention", "attention_plain"].map(|name| of_kernel(attention::SCHEDULES, name));
+    let sizes: &[&[(&str, i64)]] = &[&sizes[0], &sizes[1]];
+    compare::<attention::attention>(attention::attention::KERNEL, &looped, sizes);
+    compare::<attention::attention_plain>(attention::attention_plain::KERNEL, &plain, sizes);
 }
 
 /// Schedules with a fault that is known.
