@@ -151,6 +151,7 @@ const EXCEPTIONS: &[Exception] = &[
     exception("matmul", "double_buffered", ("(shared)", "load"), &APART),
     exception("attention", "wgmma_frozen", ("(shared)", "load"), &APART),
     exception("attention", "wgmma_narrow3", ("(shared)", "load"), &APART),
+    exception("attention_plain", "plain_frozen", ("(shared)", "load"), &APART),
     exception("attention", "wgmma_wide_frozen", ("(shared)", "store"), &APART),
 ];
 
