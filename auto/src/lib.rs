@@ -10,7 +10,7 @@
 //! | [`structure`] | what the kernel does to its data |
 //! | [`template`] | which schedules suit a structure, a file a class |
 //! | [`gpu`], [`model`] | what a candidate takes on a GPU, in closed form |
-//! | [`choose`] | the order, and what the engine says |
+//! | [`mod@choose`] | the order, and what the engine says |
 
 pub mod candidate;
 pub mod choose;
