@@ -26,7 +26,7 @@ mod vector_add;
 
 use random::mixed_schedules;
 use std::collections::{BTreeMap, BTreeSet};
-use support::Case;
+use support::{Case, of_kernel};
 use tile_dsl::{
     directive::{self, DirectiveKind},
     engine::testing::Random,
@@ -48,11 +48,6 @@ const PRODUCTS: [[i64; 3]; 8] = [
     [257, 1, 255],
     [64, 64, 0],
 ];
-
-/// Of some schedules those of one kernel.
-fn of_kernel(all: &[&'static dyn AnySchedule], kernel: &str) -> Vec<&'static dyn AnySchedule> {
-    all.iter().copied().filter(|schedule| schedule.kernel() == kernel).collect()
-}
 
 /// The largest extent of a dim that a program admits, if it says.
 fn bound(program: &[u8], dim: &str) -> Option<usize> {

@@ -5,9 +5,9 @@
 mod examples;
 mod support;
 
-use examples::{attention, batched, conv1d, conv2d, eight, linear, of_kernel, product, softmax, vector_add};
+use examples::{attention, batched, conv1d, conv2d, eight, linear, product, softmax, vector_add};
 use std::collections::{BTreeMap, BTreeSet};
-use support::Case;
+use support::{Case, of_kernel};
 use tile_dsl::{
     kernel::{Kernel as KernelIr, Param},
     lower::{lower, promises},

@@ -179,29 +179,7 @@ pub fn attention_plain<T: Float>(
 
 schedule! {
     /// The plain text under the directives of `wgmma_frozen`.
-    pub plain_frozen on sm_90a for attention_plain<f16 | bf16> {
-        fits(D <= 128);
-        online(j = 128);
-        tile(i = 128);
-        split(i -> iw, im: 64);
-        tensor_core(s: wgmma(64, 128));
-        tensor_core(acc: wgmma(64, 128));
-        stage(q at i: shared, tma);
-        stage(k, v at j: shared, tma);
-        swizzle(q: 128, k: 128, v: 128);
-        pipeline(j, 2);
-        issue(s: overwrite);
-        unroll(d.atom in s);
-        bind(iw -> warpgroup.x);
-        vectorize(e.pair in o);
-        exchange(o);
-        produce(j: warpgroup);
-        registers(24, 240);
-        skew(s);
-        produce(i: warpgroup, stages(2));
-        persistent(1);
-        freeze(m);
-    }
+    pub plain_frozen on sm_90a for attention_plain<f16 | bf16> = wgmma_frozen { drop(tile(j)); online(j = 128); }
 }
 
 /// All schedules.

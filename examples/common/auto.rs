@@ -2,7 +2,7 @@
 
 use super::example::Dims;
 use std::collections::BTreeSet;
-use tile_auto::{Chosen, Gpu, Wanted, choose, gpu};
+use tile_auto::{Chosen, Wanted, choose};
 use tile_dsl::program::Program;
 use tilewright::{AnySchedule, DType, Device, Error};
 
@@ -12,9 +12,8 @@ pub const AUTO: &str = "auto";
 /// A schedule that was chosen.
 struct Auto {
     kernel: &'static str,
-    dtype: Option<DType>,
-    dtypes: Vec<DType>,
-    program: Vec<u8>,
+    dtypes: &'static [DType],
+    program: &'static [u8],
 }
 
 impl AnySchedule for Auto {
@@ -28,11 +27,10 @@ impl AnySchedule for Auto {
         "Chosen from what the kernel does, the sizes and the GPU."
     }
     fn dtypes(&self) -> &'static [DType] {
-        // A schedule lives as long as the process.
-        Vec::leak(self.dtypes.clone())
+        self.dtypes
     }
     fn program(&self, dtype: Option<DType>) -> Option<&'static [u8]> {
-        (dtype == self.dtype).then(|| Vec::leak(self.program.clone()) as &'static [u8])
+        (dtype == self.dtypes.first().copied()).then_some(self.program)
     }
 }
 
@@ -49,16 +47,14 @@ pub fn chosen(
     let dtype = dtype.filter(|_| !of.dtypes().is_empty());
     let program = Program::from_bytes(of.program(dtype).unwrap_or_default())
         .map_err(|source| Error::Program { schedule: of.name().into(), source })?;
-    let gpu = match device.gpu()? {
-        Some(info) => Gpu::of(&info.name, info.sm, info.multiprocessors),
-        None => gpu::H200,
-    };
     let sizes = dims.iter().map(|(name, n)| (name.to_string(), *n as i64)).collect();
     let column_major = BTreeSet::new();
     let kernel = program.nest.source();
-    let found = choose(&Wanted { kernel, dtype, sizes: &sizes, column_major: &column_major, gpu: &gpu })
-        .map_err(|why| Error::NoSchedule { kernel: of.kernel().into(), why: Box::new(why) })?;
-    let dtypes = dtype.into_iter().collect();
-    let auto = Auto { kernel: of.kernel(), dtype, dtypes, program: found.program.to_bytes() };
+    let found =
+        choose(&Wanted { kernel, dtype, sizes: &sizes, column_major: &column_major, gpu: &device.model()? })
+            .map_err(|why| Error::NoSchedule { kernel: of.kernel().into(), why: Box::new(why) })?;
+    // A schedule lives as long as the process.
+    let dtypes = Vec::leak(dtype.into_iter().collect());
+    let auto = Auto { kernel: of.kernel(), dtypes, program: Vec::leak(found.program.to_bytes()) };
     Ok((Box::leak(Box::new(auto)), found))
 }

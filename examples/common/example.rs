@@ -107,9 +107,6 @@ fn frame<O: CommandFactory + FromArgMatches>(
                     line(why);
                 }
             }
-            if setup.explain {
-                return Ok(ExitCode::SUCCESS);
-            }
         }
         if let Some(stage) = setup.emit {
             return options::emit(setup, &admitted, dtype, stage).map(|()| ExitCode::SUCCESS);

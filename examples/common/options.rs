@@ -236,7 +236,10 @@ pub fn with_schedules(
             .value_delimiter(',')
             .action(clap::ArgAction::Append)
             .value_parser(PossibleValuesParser::new(names))
-            .help("Schedule to run, or several; `all` runs every one that admits the element type"),
+            .help(
+                "Schedule to run, or several; `all` runs every one that admits the element type, `auto` the one that a launch \
+                 without a schedule takes",
+            ),
     )
 }
 

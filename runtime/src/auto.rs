@@ -59,7 +59,7 @@ pub(crate) fn choice(args: &LaunchArgs<'_>, bytes: &'static [u8]) -> Result<Choi
         return Err(Error::Arguments { kernel: args.kernel.into(), what });
     }
     let device = args.device(None)?;
-    let gpu = row(device)?;
+    let gpu = device.model()?;
     let shapes: Vec<&[usize]> = args.tensors.iter().map(|(_, t)| &t.raw().geometry.shape[..]).collect();
     let sizes: Sizes = dims::resolve(&kernel.tensors, &shapes)?;
     let turned = |t: &usize| {
@@ -116,10 +116,15 @@ fn kernel(args: &LaunchArgs<'_>, bytes: &'static [u8]) -> Result<Arc<tile::Kerne
     Ok(lock(&KERNELS).entry(place(bytes)).or_insert(Arc::new(kernel)).clone())
 }
 
-/// The model's row of a device; the simulator stands for an H200.
-fn row(device: &Device) -> Result<Gpu, Error> {
-    Ok(match device.gpu()? {
-        Some(info) => Gpu::of(&info.name, info.sm, info.multiprocessors),
-        None => gpu::H200,
-    })
+impl Device {
+    /// The GPU that schedules are chosen for, as the model of choices knows it. The simulator stands for an H200.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn model(&self) -> Result<Gpu, Error> {
+        Ok(match self.gpu()? {
+            Some(info) => Gpu::of(&info.name, info.sm, info.multiprocessors),
+            None => gpu::H200,
+        })
+    }
 }

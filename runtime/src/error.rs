@@ -1,8 +1,11 @@
 //! Everything that can go wrong between a kernel call and its result.
 
+mod words;
+
 use crate::{geometry::Layout, schedule::AnySchedule, usage::MemoryUse};
 use std::{fmt, ops::Range};
 use tile_dsl::{dtype::DType, lower::Promise, program::Variant, schedule::Target};
+use words::{dtype, layout_advice, list, more_memory, target_name, what_for};
 
 /// An error of the runtime. The message says what to do; `docs/errors.md` has a card for each. Nothing has been written to any buffer when one of them
 /// is returned, but for [`Error::Cuda`] during a launch.
@@ -584,47 +587,5 @@ fn pending(launches: &[String]) -> String {
         [] => "work other than a kernel".into(),
         [one] => one.clone(),
         some => format!("one of [{}]", some.join("; ")),
-    }
-}
-
-/// ` for f32 with strides of their own in a, b`.
-fn what_for(dtype: &Option<DType>, gaps: &[String], grouped: bool) -> String {
-    let mut text = dtype.map_or_else(String::new, |dtype| format!(" for {dtype}"));
-    if !gaps.is_empty() {
-        text += &format!(" with strides of their own in {}", gaps.join(", "));
-    }
-    if grouped {
-        text += " for several problems in one launch";
-    }
-    text
-}
-
-fn dtype(dtype: &Option<DType>) -> &'static str {
-    dtype.map_or("no element type", DType::name)
-}
-
-fn target_name(target: Target) -> String {
-    format!("sm_{}{}", target.sm, if target.specific { "a" } else { "" })
-}
-
-fn list(dtypes: &[DType]) -> String {
-    match dtypes {
-        [] => "none: its kernel is not generic".into(),
-        some => some.iter().map(|d| d.name()).collect::<Vec<_>>().join(", "),
-    }
-}
-
-fn layout_advice(expected: Layout) -> &'static str {
-    match expected {
-        Layout::RowMajor => "pass it row-major, or choose a schedule with `layout(..: col)`",
-        Layout::ColumnMajor => "create it with `Buffer::from_slice_in(.., Layout::ColumnMajor)`",
-    }
-}
-
-/// How a device gets more memory.
-fn more_memory(device: &str) -> &'static str {
-    match device {
-        "simulator" => "; raise `capacity` of its `SimOptions` (`Device::sim_with`) for more",
-        _ => "",
     }
 }

@@ -45,12 +45,6 @@ pub mod windowed_attention;
 
 use tilewright::AnySchedule;
 
-/// Of some schedules those of one kernel.
-#[allow(dead_code)] // some tests have no use for it
-pub fn of_kernel(all: &[&'static dyn AnySchedule], kernel: &str) -> Vec<&'static dyn AnySchedule> {
-    all.iter().copied().filter(|schedule| schedule.kernel() == kernel).collect()
-}
-
 /// The schedules of every example.
 pub const EVERY: &[&[&dyn AnySchedule]] = &[
     product::SCHEDULES,

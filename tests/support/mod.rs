@@ -34,6 +34,12 @@ pub struct Case {
     text: String,
 }
 
+/// Of some schedules those of one kernel.
+#[allow(dead_code)] // each test uses its part
+pub fn of_kernel(all: &[&'static dyn AnySchedule], kernel: &str) -> Vec<&'static dyn AnySchedule> {
+    all.iter().copied().filter(|schedule| schedule.kernel() == kernel).collect()
+}
+
 /// All executors agree for every schedule and size, in every variant.
 #[allow(dead_code)] // each test uses its part
 pub fn agree<K: Kernel>(

@@ -207,6 +207,7 @@ fn templates_agree_with_the_evaluator() {
     }
     println!("{ran:?}");
     for template in tile_auto::template::ALL {
-        assert!(ran.contains_key(template.name), "nothing ran of {}", template.name);
+        let launches = ran.get(template.name).copied().unwrap_or(0);
+        assert!(launches > 0, "nothing ran of {}", template.name);
     }
 }
