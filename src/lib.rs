@@ -71,12 +71,12 @@ pub use tile_macros::tile_kernel;
 #[cfg(feature = "page")]
 pub use tile_page::{self as pages, PageError, page};
 pub use tile_runtime::{
-    AnyBuffer, AnySchedule, Buffer, Choice, Chosen, Communicator, Configuration, Copying, Counts, Device,
-    Dropped, Element, Error, Event, Float, GpuInfo, Graph, Group, Id, Kernel, L2, Launch, LaunchArgs,
-    LaunchReport, Launched, Layout, MemoryUse, Origin, Pinned, Prepare, Prepared, Progress, Ptx, PtxCache,
-    PtxSource, Rank, Ranked, Recorder, Reducible, Reduction, Replayed, Resources, ScalarValue, Schedule,
-    Scheduled, SimOptions, Simulated, Space, Stage, Stream, Timestamp, Tuner, View, ViewMut, World, aot,
-    dlpack, doctor, emit, emit_program, grouped, interop, ptx, ptx_grouped, verify,
+    AnyBuffer, AnySchedule, Buffer, By, Choice, Chosen, Communicator, Compared, Configuration, Copying,
+    Counts, Device, Dropped, Element, Error, Event, Float, GpuInfo, Graph, Group, Id, Kernel, L2, Launch,
+    LaunchArgs, LaunchReport, Launched, Layout, MemoryUse, Origin, Picked, Pinned, Prepare, Prepared,
+    Progress, Ptx, PtxCache, PtxSource, Rank, Ranked, Recorder, Reducible, Reduction, Replayed, Resources,
+    ScalarValue, Schedule, Scheduled, SimOptions, Simulated, Space, Stage, Stream, Timestamp, Tuner, View,
+    ViewMut, World, aot, dlpack, doctor, emit, emit_program, grouped, interop, ptx, ptx_grouped, verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.

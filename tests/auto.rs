@@ -1,6 +1,6 @@
 //! Launches without a schedule.
 
-use tilewright::{Error, prelude::*};
+use tilewright::{By, Error, PtxCache, PtxSource, Tuner, prelude::*};
 
 /// y = alpha·x + y.
 #[tile_kernel]
@@ -179,7 +179,11 @@ fn a_choice_explains_itself() {
     let x = Buffer::from_slice(&device, &ramp(1000), &[1000]).expect("small");
     let mut y = Buffer::from_slice(&device, &ramp(1000), &[1000]).expect("small");
     let report = saxpy(3.0, &x, &mut y).run().expect("it runs");
-    let text = report.choice.expect("nobody gave one").to_string();
+    let picked = report.choice.expect("nobody gave one");
+    assert!(picked.us > 0.0 && picked.by == By::Model, "{picked}");
+    let chosen = saxpy(3.0, &x, &mut y).explain().expect("a choice");
+    assert_eq!(chosen.choice().candidate.to_string(), picked.how);
+    let text = chosen.to_string();
     for part in ["axis i: program N stored", "does not apply", "candidates on H200", "us: launch", "chosen: "]
     {
         assert!(text.contains(part), "no `{part}` in\n{text}");
@@ -205,4 +209,83 @@ fn shapes_are_checked_first() {
     let x = Buffer::from_slice(&device, &ramp(8), &[8]).expect("small");
     let mut y = Buffer::from_slice(&device, &ramp(9), &[9]).expect("small");
     assert!(matches!(saxpy(1.0, &x, &mut y).run(), Err(Error::Shape(_))));
+}
+
+/// What is measured is among the candidates, the arguments hold what they held, and another process finds the answer on disk.
+#[test]
+fn tuned_launches_take_the_quickest_and_keep_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = || Device::sim().with_cache(PtxCache::at(folder.path()));
+    let (r, n) = (3, 100);
+    let run = |device: &Device, tuner: Option<&Tuner>| {
+        let x = Buffer::from_slice(device, &ramp(r * n), &[r, n]).expect("small");
+        let mut y = Buffer::from_slice(device, &vec![0.0; r * n], &[r, n]).expect("small");
+        let launch = softmax(&x, &mut y);
+        let report = match tuner {
+            Some(tuner) => tuner.auto(launch, &[&pasted::row::auto]),
+            None => launch.tuned_beside(&[&pasted::row::auto]),
+        };
+        let report = report.expect("a choice").run().expect("it runs");
+        (report, y.to_vec().expect("memory"))
+    };
+    let (first, y) = run(&open(), None);
+    let picked = first.choice.clone().expect("nobody gave one");
+    assert!((picked.by, picked.kept) == (By::Simulation, false), "{picked}");
+    assert!((3..=6).contains(&picked.compared.len()), "{picked}");
+    assert!(picked.compared.windows(2).all(|w| w[0].us <= w[1].us), "{picked}");
+    assert_eq!((&picked.compared[0].how, picked.compared[0].us), (&picked.how, picked.us));
+    assert!(picked.compared.iter().any(|c| c.how == "auto"), "the program's own: {picked}");
+    let sums: Vec<f32> = y.chunks(n).map(|row| row.iter().sum()).collect();
+    assert!(sums.iter().all(|s| (s - 1.0).abs() < 1e-4), "{sums:?}");
+    // In this process it is known; nothing is measured again.
+    let (again, same) = run(&open(), None);
+    assert_eq!((again.schedule_text(), &same), (first.schedule_text(), &y));
+    // Afresh, the disk is not asked.
+    let (fresh, _) = run(&open(), Some(&Tuner::new().fresh()));
+    assert!(!fresh.choice.expect("nobody gave one").kept);
+}
+
+/// A process that finds a choice on disk neither chooses nor proves nor compiles.
+#[test]
+fn another_process_finds_what_was_chosen() {
+    const FOLDER: &str = "TILEWRIGHT_TEST_CHOICES";
+    let run = |folder: &str| {
+        let device = Device::sim().with_cache(PtxCache::at(folder));
+        let (r, n) = (5, 77);
+        let x = Buffer::from_slice(&device, &ramp(r * n), &[r, n]).expect("small");
+        let mut y = Buffer::from_slice(&device, &vec![0.0; r * n], &[r, n]).expect("small");
+        let report = softmax(&x, &mut y).run().expect("it runs");
+        let tuned = softmax(&x, &mut y).tuned().expect("a choice").run().expect("it runs");
+        [report, tuned].map(|r| {
+            let kept = r.choice.as_ref().is_some_and(|c| c.kept);
+            (kept, r.source != Some(PtxSource::Compiled), r.schedule_text().to_string())
+        })
+    };
+    if let Ok(folder) = std::env::var(FOLDER) {
+        return println!("\nfound {:?}", run(&folder));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a name");
+    let here = run(path);
+    assert!(here.iter().all(|(kept, ..)| !kept), "{here:?}");
+    let there = std::process::Command::new(std::env::current_exe().expect("a name"))
+        .args(["--exact", "another_process_finds_what_was_chosen", "--nocapture"])
+        .env(FOLDER, path)
+        .output()
+        .expect("it starts");
+    let expected = here.map(|(.., text)| (true, true, text));
+    let found = String::from_utf8_lossy(&there.stdout).into_owned();
+    assert!(found.contains(&format!("found {expected:?}")), "{found}\n{expected:?}");
+}
+
+#[test]
+fn schedules_of_other_kernels_are_refused() {
+    let device = Device::sim();
+    let x = Buffer::from_slice(&device, &ramp(10), &[10]).expect("small");
+    let mut y = Buffer::from_slice(&device, &ramp(10), &[10]).expect("small");
+    let wrong = saxpy(1.0, &x, &mut y).tuned_beside(&[&pasted::row::auto]).err().expect("another kernel");
+    assert!(matches!(wrong, Error::WrongKernel { .. }), "{wrong}");
+    let empty = Buffer::from_slice(&device, &ramp(0), &[0]).expect("small");
+    let mut none = Buffer::from_slice(&device, &ramp(0), &[0]).expect("small");
+    saxpy(1.0, &empty, &mut none).tuned().expect("a choice").run().expect("nothing to do");
 }

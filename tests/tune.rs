@@ -151,7 +151,7 @@ fn a_tuner_says_why_it_cannot() {
     let mut empty = Buffer::<f32>::zeros(&device, &[0]).unwrap();
     assert_eq!(
         Tuner::new().tune(scale(2.0, &mut empty), scaled).unwrap_err().to_string(),
-        "there is nothing to compute, so `scaled` cannot be tuned: pass tensors with elements"
+        "there is nothing to compute, so `scale` cannot be tuned: pass tensors with elements"
     );
     let half = Buffer::<f16>::zeros(&device, &[4, 4]).unwrap();
     let mut out = Buffer::<f16>::zeros(&device, &[4, 4]).unwrap();

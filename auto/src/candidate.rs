@@ -97,6 +97,15 @@ pub struct Candidate {
     pub shape: Shape,
 }
 
+impl Candidate {
+    /// What it has in common with candidates that differ in numbers alone.
+    pub fn family(&self) -> String {
+        let words = self.holes.chars().filter(|c| !c.is_ascii_digit());
+        let online = if self.text.contains("online(") { " online" } else { "" };
+        format!("{}{online} {}", self.template, words.collect::<String>())
+    }
+}
+
 impl Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.template)?;

@@ -5,7 +5,8 @@ use crate::{
     gpu::Gpu,
     model::{Prediction, predict},
     site::Site,
-    structure::{Sizes, Structure},
+    spelling::Spelling,
+    structure::Sizes,
     template,
 };
 use std::{
@@ -25,6 +26,9 @@ pub const NAME: &str = "auto";
 
 /// Refusals of a template after which its other candidates are tried last.
 const PATIENCE: usize = 6;
+
+/// What is expected to take so many times as long as the quickest is not measured.
+const FAR: f64 = 3.0;
 
 /// What a schedule is wanted for.
 #[derive(Clone, Debug)]
@@ -62,9 +66,9 @@ pub struct Refused {
 /// What was chosen, and what was not.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The kernel's structure.
-    pub structure: Structure,
-    /// Templates that do not apply, with the fact that is against each.
+    /// The kernel's structures, as written first.
+    pub spellings: Vec<Spelling>,
+    /// Templates that do not apply to the kernel as written, with the fact that is against each.
     pub passed: Vec<(&'static str, &'static str)>,
     /// All candidates, quickest first; of equal ones in the order of templates.
     pub ranked: Vec<Ranked>,
@@ -110,18 +114,27 @@ pub enum Error {
     },
 }
 
-/// All candidates for a site, quickest first; of equal ones in the order of templates. With them: templates that do not apply.
-pub fn candidates(site: &Site<'_>) -> (Vec<Ranked>, Vec<(&'static str, &'static str)>) {
+/// All candidates for a launch, quickest first; of equal ones in the order of spellings and templates. With them: templates that do not
+/// apply to the kernel as written.
+pub fn candidates(
+    spellings: &[Spelling],
+    sizes: &Sizes,
+    gpu: &Gpu,
+) -> (Vec<Ranked>, Vec<(&'static str, &'static str)>) {
     let (mut found, mut passed) = (Vec::<Ranked>::new(), Vec::new());
     let mut texts = BTreeSet::new();
-    for template in template::ALL {
-        match (template.applies)(site) {
-            Err(fact) => passed.push((template.name, fact)),
-            Ok(()) => {
-                for candidate in (template.candidates)(site) {
-                    if candidate.target <= site.gpu.target && texts.insert(candidate.text.clone()) {
-                        let prediction = predict(site, &candidate);
-                        found.push(Ranked { candidate, prediction });
+    for spelling in spellings {
+        let site = Site::new(spelling, sizes, gpu);
+        for template in template::ALL {
+            match (template.applies)(&site) {
+                Err(fact) if spelling.online.is_none() => passed.push((template.name, fact)),
+                Err(_) => {}
+                Ok(()) => {
+                    for candidate in (template.candidates)(&site) {
+                        if candidate.target <= gpu.target && texts.insert(candidate.text.clone()) {
+                            let prediction = predict(&site, &candidate);
+                            found.push(Ranked { candidate, prediction });
+                        }
                     }
                 }
             }
@@ -154,44 +167,101 @@ fn schedule(kernel: &str, dtype: Option<DType>, target: Target, text: &str) -> R
     Ok(Schedule { name: NAME.into(), kernel: kernel.into(), dtypes, target, directives })
 }
 
+/// Candidates in their order, of which the engine proves one after the other.
+struct Search<'a> {
+    wanted: &'a Wanted<'a>,
+    ranked: Vec<Ranked>,
+    prover: Prover,
+    refused: Vec<Refused>,
+    order: VecDeque<usize>,
+    put_off: BTreeSet<usize>,
+}
+
+impl Search<'_> {
+    /// The next that is legal, of those that are wanted.
+    fn next(&mut self, is_wanted: impl Fn(&Candidate) -> bool) -> Option<(usize, Program)> {
+        // A template that is refused again and again is put off: one fact is against all of it, mostly.
+        let tired = |refused: &[Refused], template: &str| {
+            refused.iter().filter(|r| r.candidate.template == template).count() >= PATIENCE
+        };
+        while let Some(at) = self.order.pop_front() {
+            let candidate = &self.ranked[at].candidate;
+            if !is_wanted(candidate) {
+                continue;
+            }
+            if tired(&self.refused, candidate.template) && self.put_off.insert(at) {
+                self.order.push_back(at);
+                continue;
+            }
+            match prove(&mut self.prover, self.wanted.dtype, candidate) {
+                Ok(program) => return Some((at, program)),
+                Err(reason) => self.refused.push(Refused { candidate: candidate.clone(), reason }),
+            }
+        }
+        None
+    }
+}
+
 /// The quickest candidate by the model that the engine proves.
 ///
 /// # Errors
 /// [`Error`].
 pub fn choose(wanted: &Wanted<'_>) -> Result<Chosen, Error> {
-    let structure = Structure::of(wanted.kernel, wanted.dtype, wanted.column_major)
+    several(wanted, 1).map(|several| several.first)
+}
+
+/// Candidates to measure: the quickest by the model, and others of different families.
+#[derive(Clone, Debug)]
+pub struct Several {
+    /// The quickest.
+    pub first: Chosen,
+    /// The others: the place of each among [`Chosen::ranked`], and its proof.
+    pub others: Vec<(usize, Program)>,
+}
+
+/// Candidates that the engine proves, `most` at most: the quickest by the model of each family, then the next ones. What is expected
+/// to take more than [`FAR`] times as long as the first is none of them.
+///
+/// # Errors
+/// [`Error`].
+pub fn several(wanted: &Wanted<'_>, most: usize) -> Result<Several, Error> {
+    let spellings = Spelling::all(wanted.kernel, wanted.dtype, wanted.column_major)
         .map_err(|d| Error::Kernel(d.message.clone()))?;
-    let site = Site { structure: &structure, sizes: wanted.sizes, gpu: wanted.gpu };
-    let (ranked, passed) = candidates(&site);
-    let mut prover = Prover::new(wanted.kernel.clone());
-    let mut refused: Vec<Refused> = Vec::new();
-    // A template that is refused again and again is put off: one fact is against all of it, mostly.
-    let tired = |refused: &[Refused], template: &str| {
-        refused.iter().filter(|r| r.candidate.template == template).count() >= PATIENCE
-    };
-    let mut put_off = Vec::new();
-    let mut order: VecDeque<usize> = (0..ranked.len()).collect();
-    while let Some(at) = order.pop_front() {
-        let candidate = &ranked[at].candidate;
-        if !put_off.contains(&at) && tired(&refused, candidate.template) {
-            put_off.push(at);
-            order.push_back(at);
-            continue;
-        }
-        match prove(&mut prover, wanted.dtype, candidate) {
-            Ok(program) => {
-                let gpu = wanted.gpu.name;
-                return Ok(Chosen { structure, passed, at, refused, program, gpu, ranked });
+    let (ranked, passed) = candidates(&spellings, wanted.sizes, wanted.gpu);
+    let all = || (0..ranked.len()).collect::<VecDeque<_>>();
+    let (order, prover) = (all(), Prover::new(wanted.kernel.clone()));
+    let mut search = Search { wanted, order, prover, refused: Vec::new(), put_off: BTreeSet::new(), ranked };
+    let Some((at, program)) = search.next(|_| true) else {
+        return Err(match search.refused.pop() {
+            None => Error::NoCandidate { gpu: wanted.gpu.name },
+            Some(Refused { candidate, reason }) => {
+                Error::NoneLegal { count: search.ranked.len(), text: candidate.text, reason }
             }
-            Err(reason) => refused.push(Refused { candidate: candidate.clone(), reason }),
+        });
+    };
+    let limit = FAR * search.ranked[at].prediction.us;
+    let near: Vec<usize> =
+        (at + 1..search.ranked.len()).filter(|n| search.ranked[*n].prediction.us <= limit).collect();
+    let mut taken = vec![(at, program)];
+    for new_family in [true, false] {
+        search.order = near.iter().copied().filter(|n| taken.iter().all(|(at, _)| at != n)).collect();
+        search.put_off.clear();
+        while taken.len() < most {
+            let families: BTreeSet<String> =
+                taken.iter().map(|(at, _)| search.ranked[*at].candidate.family()).collect();
+            let refused: BTreeSet<String> = search.refused.iter().map(|r| r.candidate.text.clone()).collect();
+            let wanted =
+                |c: &Candidate| !(refused.contains(&c.text) || new_family && families.contains(&c.family()));
+            match search.next(wanted) {
+                Some(next) => taken.push(next),
+                None => break,
+            }
         }
     }
-    match refused.pop() {
-        None => Err(Error::NoCandidate { gpu: wanted.gpu.name }),
-        Some(Refused { candidate, reason }) => {
-            Err(Error::NoneLegal { count: ranked.len(), text: candidate.text, reason })
-        }
-    }
+    let Search { ranked, refused, .. } = search;
+    let (at, program) = taken.remove(0);
+    let gpu = wanted.gpu.name;
+    Ok(Several { first: Chosen { spellings, passed, at, refused, program, gpu, ranked }, others: taken })
 }
 
 impl Chosen {
@@ -204,7 +274,12 @@ impl Chosen {
 /// Why this one: structure, templates, microseconds of the first candidates by their terms, refusals.
 impl Display for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.structure)?;
+        for Spelling { structure, online, .. } in &self.spellings {
+            if let Some(axis) = online {
+                writeln!(f, "with `{0}` in one loop, `online({0} = ..)`:", structure.name(*axis))?;
+            }
+            write!(f, "{structure}")?;
+        }
         for (name, fact) in &self.passed {
             writeln!(f, "template {name} does not apply: {fact}")?;
         }

@@ -3,6 +3,7 @@
 use crate::{
     candidate::{Text, part},
     gpu::Gpu,
+    spelling::Spelling,
     structure::{AxisAt, Reduction, Sizes, Structure, Value},
 };
 use tile_dsl::{dtype::DType, schedule::Target};
@@ -10,15 +11,35 @@ use tile_dsl::{dtype::DType, schedule::Target};
 /// Where a schedule is wanted.
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
-    /// What the kernel does.
+    /// What the kernel does, as it is spelled.
     pub structure: &'a Structure,
+    /// How it is spelled.
+    pub spelling: &'a Spelling,
     /// Values of the named dims.
     pub sizes: &'a Sizes,
     /// The GPU.
     pub gpu: &'a Gpu,
 }
 
-impl Site<'_> {
+impl<'a> Site<'a> {
+    /// A spelling of a launch's kernel.
+    pub fn new(spelling: &'a Spelling, sizes: &'a Sizes, gpu: &'a Gpu) -> Site<'a> {
+        Site { structure: &spelling.structure, spelling, sizes, gpu }
+    }
+
+    /// `tile` of some axes; `online` says the size of the axis whose reductions share a loop.
+    pub(crate) fn tile(&self, sizes: &[(AxisAt, i64)]) -> Text {
+        let (online, tiles): (Vec<_>, Vec<_>) =
+            sizes.iter().partition(|(axis, _)| self.spelling.online == Some(*axis));
+        let list = |of: &[&(AxisAt, i64)]| {
+            let each = of.iter().map(|(axis, n)| format!("{} = {n}", self.name(*axis)));
+            each.collect::<Vec<_>>().join(", ")
+        };
+        Text::default()
+            .when(!online.is_empty(), format!("online({})", list(&online)))
+            .when(!tiles.is_empty(), format!("tile({})", list(&tiles)))
+    }
+
     /// Points of an axis.
     pub fn extent(&self, axis: AxisAt) -> i64 {
         self.structure.extent(axis, self.sizes)
@@ -93,9 +114,7 @@ impl Site<'_> {
     /// `tile` of recurrences that no other rule sizes: what is carried needs to know where a tile ends.
     pub(crate) fn steps(&self, most: i64) -> Text {
         let carried = (0..self.structure.axes.len()).filter(|a| self.structure.axes[*a].carried);
-        carried.fold(Text::default(), |text, axis| {
-            text.with(format!("tile({} = {})", self.name(axis), self.reach(axis, most)))
-        })
+        carried.fold(Text::default(), |text, axis| text.then(&self.tile(&[(axis, self.reach(axis, most))])))
     }
 
     /// `recompute` and `fuse` of values as long as an axis: what reads them computes them again, and nothing is held.

@@ -10,7 +10,7 @@
 //! access    ::= how tensor "[" dim, .. "]" ":" type ["along" axis] ["again over" axes] {"guarded"}
 //! how       ::= "read" | "write" | "combine"               ; combine: atomic operations
 //! dim       ::= affine form over axes | "by" axes | form "+ by" axes
-//! value     ::= "value" name axes ":" type ["carried"] n "readers"
+//! value     ::= "value" name axes ":" type ["carried" ["maximum"]] n "readers"
 //! reduction ::= "sum" | "max" | "min" name axes ":" type "over" axes ["carried"] ["=" product]
 //! product   ::= factor "·" factor                          ; factor: ["masked"] tensor type axes | "computed" type axes
 //! work      ::= "work" axes ":" n "operations"             ; a point of these axes
@@ -128,6 +128,8 @@ pub struct Value {
     pub dtype: DType,
     /// Steps of a loop hand it on.
     pub carried: bool,
+    /// It is a running maximum, which `freeze` can leave as the first step makes it.
+    pub maximum: bool,
     /// Statements that read it.
     pub readers: usize,
 }

@@ -9,7 +9,6 @@ mod fma;
 mod full;
 mod map;
 mod mma;
-mod online;
 mod pairs;
 mod plain;
 mod products;
@@ -48,7 +47,6 @@ pub const ALL: &[Template] = &[
     chain::TEMPLATE,
     together::TEMPLATE,
     recurrence::TEMPLATE,
-    online::TEMPLATE,
     plain::TEMPLATE,
 ];
 

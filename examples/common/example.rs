@@ -1,7 +1,7 @@
 //! The frame of an example: options, `--list`, `--emit`, and a run a schedule.
 
 use super::{
-    auto::{self, AUTO},
+    auto::{self, AUTO, CANDIDATES},
     check::check_all,
     explain::explain_all,
     options::{self, TypeChoice},
@@ -88,7 +88,8 @@ fn frame<O: CommandFactory + FromArgMatches>(
     dims: impl Fn(&O, bool) -> Dims,
     run: impl Fn(&O, &Device, Schedules<'_>) -> Result<bool, Error>,
 ) -> ExitCode {
-    let matches = options::with_schedules(O::command(), schedules, &[], &[AUTO], default).get_matches();
+    let matches =
+        options::with_schedules(O::command(), schedules, &[], &[AUTO, CANDIDATES], default).get_matches();
     let options = O::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let (setup, dtype) = setup(&options);
     if setup.list {
@@ -98,11 +99,13 @@ fn frame<O: CommandFactory + FromArgMatches>(
     let chosen = options::selected(&matches, schedules, &[]);
     let attempt = || -> Result<ExitCode, Box<dyn std::error::Error>> {
         let mut admitted = options::admitting(&chosen, dtype)?;
-        if options::named(&matches, AUTO) {
+        let candidates = if options::named(&matches, CANDIDATES) { 5 } else { 1 };
+        if candidates > 1 || options::named(&matches, AUTO) {
             let device = setup.open()?;
             for of in options::kernels(schedules, dtype) {
-                let (schedule, why) = auto::chosen(of, dtype, &dims(&options, device.is_gpu()), &device)?;
-                admitted.push(schedule);
+                let dims = dims(&options, device.is_gpu());
+                let (chosen, why) = auto::chosen(of, dtype, &dims, &device, candidates)?;
+                admitted.extend(chosen);
                 if setup.explain {
                     line(why);
                 }

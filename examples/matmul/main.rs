@@ -14,7 +14,7 @@ mod verify;
 use bench::{Bench, fastest};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, parser::ValueSource};
 use common::{
-    auto::{self, AUTO},
+    auto::{self, AUTO, CANDIDATES},
     check::check_all,
     explain::explain_all,
     options::{self, Common, TypeChoice, elements, size},
@@ -100,11 +100,12 @@ fn main() -> ExitCode {
 }
 
 /// What `--schedule` calls the rules that choose one.
-const RULES: [&str; 4] = [choose::NAME, choose::ATOMIC, choose::TIMED, AUTO];
+const RULES: [&str; 5] = [choose::NAME, choose::ATOMIC, choose::TIMED, AUTO, CANDIDATES];
 
 const AFTER_HELP: &str = "`--schedule auto-size` picks the schedule by the size, `auto-size-atomic` also among those whose rounding changes \
      from run to run: bench/src/choose.rs has the rule. `auto-timed` launches the five or so that the rule finds nearest, \
-     on a GPU, and picks the fastest. `auto` is what a launch without a schedule takes.\n\
+     on a GPU, and picks the fastest. `auto` is what a launch without a schedule takes, and \
+     `candidates` are the five of which a tuned launch takes the quickest.\n\
      `--schedule all` is the ladder; the schedules after `wgmma_best` in `--list` are for sizes it does not suit, and those with \
      `tf32` in their name are of a kernel that rounds the factors to tf32, and those with `f8` of one that multiplies f8.";
 
@@ -119,11 +120,12 @@ fn schedules<T: Float>(
     let gpu = device.map(Device::gpu).transpose()?.flatten();
     for rule in RULES.into_iter().filter(|rule| options::named(matches, rule)) {
         let extents = [size.m, size.n, size.k];
-        if let (AUTO, Some(device)) = (rule, device) {
+        if let (AUTO | CANDIDATES, Some(device)) = (rule, device) {
             let dims = ["M", "N", "K"].into_iter().zip(extents).collect();
             let of = options::kernels(SCHEDULES, Some(T::DTYPE));
+            let most = if rule == CANDIDATES { 5 } else { 1 };
             for of in of.into_iter().take(1) {
-                chosen.push(auto::chosen(of, Some(T::DTYPE), &dims, device)?.0);
+                chosen.extend(auto::chosen(of, Some(T::DTYPE), &dims, device, most)?.0);
             }
             continue;
         }

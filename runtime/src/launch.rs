@@ -2,7 +2,7 @@
 
 use crate::{
     arguments::LaunchArgs,
-    auto,
+    auto::{self, Picked, Site},
     device::Device,
     error::Error,
     execute::{Call, Simulated},
@@ -13,9 +13,9 @@ use crate::{
     report::LaunchReport,
     schedule::{AnySchedule, Kernel, Schedule},
     solve::Values,
-    space::Configuration,
     stream::Stream,
     timing::{self, Before},
+    tune::Entrant,
 };
 use smallvec::SmallVec;
 use std::{borrow::Cow, marker::PhantomData, sync::Arc, time::Duration};
@@ -45,16 +45,7 @@ impl<'a, K: Kernel> Launch<'a, K> {
 
     /// Chooses a schedule known only when the program runs; that it is one of this kernel's is checked by `run`.
     pub fn schedule_dyn(self, schedule: &dyn AnySchedule) -> Scheduled<'a> {
-        let source = match schedule.program(self.args.dtype) {
-            Some(bytes) => Source::Embedded { bytes, schedule: schedule.name() },
-            None if schedule.kernel() == self.args.kernel => {
-                Source::Missing(Some(Error::not_admitted(schedule, self.args.dtype)))
-            }
-            None => {
-                let why = Error::wrong_kernel(schedule.name(), schedule.kernel(), self.args.kernel);
-                Source::Missing(Some(why))
-            }
-        };
+        let source = Source::named(&self.args, schedule);
         Scheduled::from(self.args, source)
     }
 
@@ -64,9 +55,17 @@ impl<'a, K: Kernel> Launch<'a, K> {
     /// # Errors
     /// [`Error::NoSchedule`]; those of the arguments.
     pub fn auto(self) -> Result<Scheduled<'a>, Error> {
-        let choice = auto::choice(&self.args, K::ENCODED)?;
-        let scheduled = Scheduled::from(self.args, Source::Chosen(choice.plan));
-        Ok(Scheduled { choice: Some(choice.chosen), ..scheduled })
+        let choice = Site::of(&self.args, K::ENCODED)?.choice()?;
+        Ok(Scheduled::chosen(self.args, choice))
+    }
+
+    /// The choice of [`Launch::auto`] with its reasons: what the kernel does, the templates that suit it, what the model expects of the
+    /// candidates, and why the engine refuses some.
+    ///
+    /// # Errors
+    /// Those of [`Launch::auto`].
+    pub fn explain(self) -> Result<Chosen, Error> {
+        Site::of(&self.args, K::ENCODED)?.explained()
     }
 
     /// Runs under a schedule that is chosen as by [`Launch::auto`], and waits for the result.
@@ -116,7 +115,7 @@ pub struct Scheduled<'a> {
     /// What comes before it where its time is taken.
     timed: Option<Before>,
     /// How the schedule was chosen, where none was given.
-    choice: Option<Arc<Chosen>>,
+    choice: Option<Arc<Picked>>,
 }
 
 /// Where the scheduled program comes from.
@@ -133,6 +132,22 @@ enum Source<'a> {
     NoProblem { schedule: Arc<str>, dtype: Option<DType>, device: Option<&'a Device> },
     /// Nowhere, for this reason, which is told once.
     Missing(Option<Error>),
+}
+
+impl Source<'_> {
+    /// A schedule that is known only when the program runs.
+    fn named(args: &LaunchArgs<'_>, schedule: &dyn AnySchedule) -> Self {
+        match schedule.program(args.dtype) {
+            Some(bytes) => Source::Embedded { bytes, schedule: schedule.name() },
+            None if schedule.kernel() == args.kernel => {
+                Source::Missing(Some(Error::not_admitted(schedule, args.dtype)))
+            }
+            None => {
+                let why = Error::wrong_kernel(schedule.name(), schedule.kernel(), args.kernel);
+                Source::Missing(Some(why))
+            }
+        }
+    }
 }
 
 /// What is known of the kernel before the device is.
@@ -162,13 +177,18 @@ pub struct Launched {
 }
 
 impl<'a> Scheduled<'a> {
-    /// A launch of one configuration of a schedule with lists.
-    pub(crate) fn configured(args: LaunchArgs<'a>, configuration: &Configuration) -> Self {
-        let source = match configuration.program(args.dtype) {
-            Some(bytes) => Source::Embedded { bytes, schedule: configuration.name() },
-            None => Source::Missing(Some(Error::not_admitted(configuration, args.dtype))),
+    /// A launch of what a tuner measures.
+    pub(crate) fn entered(args: LaunchArgs<'a>, entrant: &Entrant<'_>) -> Self {
+        let source = match entrant {
+            Entrant::Given(schedule, _) => Source::named(&args, *schedule),
+            Entrant::Chosen(plan) => Source::Chosen(plan.clone()),
         };
         Self::from(args, source)
+    }
+
+    /// A launch of what was chosen for it.
+    pub(crate) fn chosen(args: LaunchArgs<'a>, choice: auto::Choice) -> Self {
+        Scheduled { choice: Some(choice.picked), ..Self::from(args, Source::Chosen(choice.plan)) }
     }
 
     /// A launch of a program at hand with arguments put together by hand.

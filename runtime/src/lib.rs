@@ -61,6 +61,7 @@ pub mod verify;
 mod view;
 
 pub use arguments::{LaunchArgs, TensorArg};
+pub use auto::{By, Compared, Picked};
 pub use backend_ptx::Ptx;
 pub use buffer::{AnyBuffer, Buffer};
 pub use cache::PtxCache;

@@ -1,9 +1,8 @@
 //! What a launch did.
 
-use crate::{device::Device, gpu::Resources, plan::Plan};
+use crate::{auto::Picked, device::Device, gpu::Resources, plan::Plan};
 use ptx_sim::{Counters, Finding, Trace};
 use std::{collections::BTreeMap, sync::Arc};
-use tile_auto::Chosen;
 use tile_dsl::{dtype::DType, program::Variant, tile::Outside};
 
 /// Report of one launch.
@@ -15,8 +14,8 @@ pub struct LaunchReport {
     pub schedule: Arc<str>,
     /// The schedule with all that it inherits, as `schedule!` takes it; empty where no program is known.
     pub directives: Arc<str>,
-    /// How the schedule was chosen, of a launch without one: its [`Display`](std::fmt::Display) says why.
-    pub choice: Option<Arc<Chosen>>,
+    /// How the schedule was chosen, of a launch without one.
+    pub choice: Option<Arc<Picked>>,
     /// Element type of the generic parameter.
     pub dtype: Option<DType>,
     /// Name of the device; empty for a group of no launches that was given none.

@@ -14,35 +14,26 @@
 //!
 //! What the kernel writes is copied first, put back before each launch, and after all.
 
+mod auto;
 mod choice;
 mod measure;
+mod race;
 mod store;
 
 pub use choice::{Choice, Origin, Ranked};
+pub(crate) use race::Entrant;
+pub(crate) use store::Question;
 
 use crate::{
-    arguments::LaunchArgs,
-    cache::PtxCache,
     device::{Device, Kind},
     error::Error,
-    launch::{Launch, Outline, Scheduled},
-    memory::lock,
-    roofline,
+    launch::Launch,
     schedule::{AnySchedule, Kernel},
-    snapshot::Snapshot,
     space::{Configuration, Space},
-    stats::median,
 };
-use measure::Limits;
-use std::{
-    fmt::Write as _,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
-use store::{Answer, Question};
+use race::{Candidate, Time};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+use store::Answer;
 
 /// What a GPU's L2 cache holds when a timed launch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -101,15 +92,6 @@ pub struct Tuner {
     l2: L2,
     fresh: bool,
     watch: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-}
-
-/// Rounds of launches at most: beyond, a median hardly moves.
-const MOST_ROUNDS: usize = 400;
-
-/// A configuration that can run.
-struct Candidate {
-    configuration: &'static Configuration,
-    outline: Outline,
 }
 
 impl Default for Tuner {
@@ -209,27 +191,19 @@ impl Tuner {
         let Some(first) = legal.first() else {
             return Err(Error::no_program(K::NAME, S::NAME, S::DTYPES, dtype));
         };
-        let (mut candidates, mut failed, mut reason) = (Vec::new(), Vec::new(), None);
-        for &configuration in &legal {
-            match Scheduled::configured(args.reborrow(), configuration).outline() {
-                Ok(Some(outline)) => candidates.push(Candidate { configuration, outline }),
-                Ok(None) => {
-                    let what = format!(
-                        "there is nothing to compute, so `{}` cannot be tuned: pass tensors with elements",
-                        S::NAME
-                    );
-                    return Err(Error::Tune { what });
-                }
-                Err(why) => {
-                    failed.push((configuration, why.to_string()));
-                    reason.get_or_insert(why);
-                }
-            }
-        }
+        let entrants: Vec<Entrant<'_>> = legal.iter().map(|c| Entrant::Given(*c, c.text())).collect();
+        let (candidates, failed) = race::candidates(&mut args, &entrants)?;
+        let reason = |failed: Vec<(usize, Error)>| {
+            let mut reasons = failed.into_iter().map(|(_, why)| why);
+            reasons.next().unwrap_or_else(|| Error::not_admitted(*first, dtype))
+        };
         let Some(outline) = candidates.first().map(|c| &c.outline) else {
-            return Err(reason.unwrap_or_else(|| Error::not_admitted(*first, dtype)));
+            return Err(reason(failed));
         };
         let device = outline.device.clone();
+        let told = |failed: &[(usize, Error)]| -> Vec<_> {
+            failed.iter().map(|(n, why)| (legal[*n], why.to_string())).collect()
+        };
         let mut choice = Choice {
             kernel: K::NAME,
             space: S::NAME,
@@ -239,145 +213,48 @@ impl Tuner {
             l2: self.l2,
             origin: Origin::Cache,
             ranked: Vec::new(),
-            failed,
+            failed: told(&failed),
             dropped: space.dropped().iter().filter(|d| d.dtype == dtype).copied().collect(),
             warnings: Vec::new(),
         };
-        if !device.is_gpu() {
-            choice.origin = Origin::Predicted;
-            self.predict(&mut args, &candidates, &mut choice)?;
-            return Ok(choice);
-        }
-        let question = question(&device, self.l2, &candidates)?;
-        if !self.fresh
-            && let Some(answers) = question.recall(&device.cache)
+        let question = if device.is_gpu() { Some(question(&device, self.l2, &candidates)?) } else { None };
+        if let Some(question) = question.as_ref().filter(|_| !self.fresh)
+            && let Some(answers) = question.recall::<Vec<Answer>>(&device.cache)
         {
-            choice.ranked = ranked(&candidates, &answers);
+            choice.ranked = ranked(&legal, &candidates, &answers);
             if !choice.ranked.is_empty() {
                 return Ok(choice);
             }
         }
-        choice.origin = Origin::Measured;
-        self.measure(&mut args, candidates, &question, &device.cache, &mut choice)?;
+        let (times, failed) = self.race(&mut args, &candidates)?;
+        if times.is_empty() {
+            return Err(reason(failed));
+        }
+        choice.failed.extend(told(&failed));
+        let answers: Vec<Answer> = times.iter().map(|time| time.answer(&candidates)).collect();
+        choice.origin = match &question {
+            None => Origin::Predicted,
+            Some(question) => {
+                if let Err(e) = question.keep(&device.cache, &answers) {
+                    choice.warnings.push(format!("the result cannot be kept: {e}"));
+                }
+                Origin::Measured
+            }
+        };
+        choice.ranked = ranked(&legal, &candidates, &answers);
+        for ranked in &mut choice.ranked {
+            let of = |time: &&Time| candidates[time.at].text() == ranked.configuration.text();
+            ranked.bound = times.iter().find(of).and_then(|time| time.bound);
+        }
         Ok(choice)
-    }
-
-    /// Times the candidates and keeps the answer.
-    fn measure(
-        &self,
-        args: &mut LaunchArgs<'_>,
-        mut candidates: Vec<Candidate>,
-        question: &Question,
-        cache: &PtxCache,
-        choice: &mut Choice,
-    ) -> Result<(), Error> {
-        let snapshot = Snapshot::of(&args.tensors)?;
-        let mut launch = |configuration: &'static Configuration| {
-            snapshot.restore()?;
-            let launch = Scheduled::configured(args.reborrow(), configuration);
-            let report = match self.l2 {
-                L2::Cold => launch.cold(),
-                L2::Warm => launch.warm(),
-            };
-            Ok::<f64, Error>(report.run()?.time_ms.unwrap_or(f64::INFINITY) * 1e3)
-        };
-        let mut reason = None;
-        let mut sound = Vec::new();
-        for (candidate, compiled) in candidates.iter().zip(self.compile(&candidates)) {
-            // One launch shows what loading does not: too many registers for the threads, say.
-            let why = match compiled.and_then(|()| launch(candidate.configuration)) {
-                Ok(_) => None,
-                Err(lost @ Error::Asynchronous { .. }) => return Err(lost),
-                Err(why) => Some(why),
-            };
-            sound.push(why.is_none());
-            if let Some(why) = why {
-                choice.failed.push((candidate.configuration, why.to_string()));
-                reason.get_or_insert(why);
-            }
-        }
-        let mut sound = sound.into_iter();
-        candidates.retain(|_| sound.next().is_some_and(|sound| sound));
-        if let (true, Some(reason)) = (candidates.is_empty(), reason) {
-            return Err(reason);
-        }
-        let limits = Limits { budget: self.budget, most: MOST_ROUNDS };
-        let start = Instant::now();
-        let times = measure::play(
-            candidates.len(),
-            limits,
-            |n| launch(candidates[n].configuration),
-            |left| self.tell(Progress::Measuring { left, spent: start.elapsed(), budget: self.budget }),
-        )?;
-        snapshot.restore()?;
-        let answer = |(candidate, times): (&Candidate, &Vec<f64>)| {
-            let configuration = candidate.configuration.text().to_string();
-            Some(Answer { configuration, us: median(times)?, launches: times.len() as u32 })
-        };
-        let answers: Vec<Answer> = candidates.iter().zip(&times).filter_map(answer).collect();
-        if let Err(e) = question.keep(cache, &answers) {
-            choice.warnings.push(format!("the result cannot be kept: {e}"));
-        }
-        choice.ranked = ranked(&candidates, &answers);
-        Ok(())
-    }
-
-    /// Compiles and loads all candidates, on all cores: what became of each.
-    fn compile(&self, candidates: &[Candidate]) -> Vec<Result<(), Error>> {
-        let results: Vec<Mutex<Result<(), Error>>> = candidates.iter().map(|_| Mutex::new(Ok(()))).collect();
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let work = || {
-            loop {
-                let n = next.fetch_add(1, Ordering::Relaxed);
-                let Some(Candidate { outline, .. }) = candidates.get(n) else { break };
-                let Outline { device, kernels, variant, gaps, .. } = outline;
-                *lock(&results[n]) = kernels.ready(device, *variant, (gaps, false)).map(|_| ());
-                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                self.tell(Progress::Compiling { done, of: candidates.len() });
-            }
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(candidates.len());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(work);
-            }
-        });
-        results.into_iter().map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
-    }
-
-    /// Runs each candidate once on the simulator and ranks them by what the busiest resource of an H200 would take.
-    fn predict(
-        &self,
-        args: &mut LaunchArgs<'_>,
-        candidates: &[Candidate],
-        choice: &mut Choice,
-    ) -> Result<(), Error> {
-        let snapshot = Snapshot::of(&args.tensors)?;
-        for (n, Candidate { configuration, outline }) in candidates.iter().enumerate() {
-            self.tell(Progress::Simulating { done: n, of: candidates.len() });
-            let report = Scheduled::configured(args.reborrow(), configuration).run()?;
-            snapshot.restore()?;
-            let Some(counters) = report.counters else { continue };
-            let (work, issued) = (roofline::Work::counted(&counters), counters.instructions.warp as f64);
-            let prediction = roofline::predict(&roofline::Gpu::H200, &work, issued, outline.bytes as f64);
-            choice.ranked.push(Ranked {
-                configuration,
-                variant: outline.variant,
-                us: prediction.seconds * 1e6,
-                launches: 0,
-                bound: Some(prediction.bound),
-            });
-        }
-        choice.ranked.sort_by(|a, b| a.us.total_cmp(&b.us));
-        Ok(())
     }
 }
 
 /// The answers that are about candidates, the fastest first; of equals, in the order of the lists.
-fn ranked(candidates: &[Candidate], answers: &[Answer]) -> Vec<Ranked> {
-    let rank = |c: &Candidate| {
-        let answer = answers.iter().find(|a| a.configuration == c.configuration.text())?;
-        let (configuration, variant) = (c.configuration, c.outline.variant);
+fn ranked(legal: &[&'static Configuration], candidates: &[Candidate<'_>], answers: &[Answer]) -> Vec<Ranked> {
+    let rank = |c: &Candidate<'_>| {
+        let answer = answers.iter().find(|a| a.configuration == c.text())?;
+        let (configuration, variant) = (legal[c.at], c.outline.variant);
         Some(Ranked { configuration, variant, us: answer.us, launches: answer.launches, bound: None })
     };
     let mut ranked: Vec<Ranked> = candidates.iter().filter_map(rank).collect();
@@ -386,7 +263,7 @@ fn ranked(candidates: &[Candidate], answers: &[Answer]) -> Vec<Ranked> {
 }
 
 /// All that decides which candidate is the fastest.
-fn question(device: &Device, l2: L2, candidates: &[Candidate]) -> Result<Question, Error> {
+fn question(device: &Device, l2: L2, candidates: &[Candidate<'_>]) -> Result<Question, Error> {
     let mut text = format!("{} · {l2:?}", backend_ptx::VERSION);
     if let (Kind::Cuda(_), Some(gpu)) = (device.kind(), device.gpu()?) {
         let _ = write!(text, " · {} · sm_{} · {} multiprocessors", gpu.name, gpu.sm, gpu.multiprocessors);

@@ -39,6 +39,7 @@ pub use evaluate::{Outside, evaluate, outside, reference};
 pub use form::Form;
 pub use index::Index;
 pub use limits::{Edge, Limits};
+pub use online::in_one_loop;
 pub use operation::Operation;
 pub use parse::{ParseError, parse};
 pub(crate) use sums::{added, sums};

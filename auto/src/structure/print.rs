@@ -94,7 +94,11 @@ impl Display for Structure {
             writeln!(f, "{}", self.access(access))?;
         }
         for value in &self.values {
-            let carried = if value.carried { " carried" } else { "" };
+            let carried = match (value.carried, value.maximum) {
+                (true, true) => " carried maximum",
+                (true, false) => " carried",
+                (false, _) => "",
+            };
             let axes = self.list(&value.axes);
             writeln!(f, "value {}[{axes}]: {}{carried} {} readers", value.name, value.dtype, value.readers)?;
         }

@@ -126,6 +126,7 @@ fn values(nest: &Nest, all: &[Leaf<'_>]) -> Vec<Value> {
         found
     };
     let mut found = Vec::new();
+    let maxima = nest.running_maxima();
     for n in 0..nest.values.len() {
         let id = ValueId(n as u16);
         let of = nest.value(id);
@@ -139,6 +140,7 @@ fn values(nest: &Nest, all: &[Leaf<'_>]) -> Vec<Value> {
             axes: ats(&of.axes),
             dtype: of.dtype,
             carried: of.carried,
+            maximum: maxima.contains(&of.name),
             readers: all.iter().filter(|l| reads(l, id)).count(),
         });
     }

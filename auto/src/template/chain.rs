@@ -1,27 +1,45 @@
-//! Two products with a recurrence between them, on the tensor cores of warps: what lies between stays in registers.
+//! Two products, the second of which takes what the first leaves: on tensor cores, with what lies between in registers.
+//!
+//! By warps:
 //!
 //! | hole | rule |
 //! |---|---|
-//! | tile | 64, 128 or 256 rows, 16 or 32 a warp; a step of 32, 64 or 128 |
+//! | tile | 16 to 256 rows, 16 or 32 a warp; a step of 32, 64 or 128 |
 //! | stages | 2 or 3 of the two factors that a step reads |
 //! | held | the whole axes, at most 128 points |
+//!
+//! By warpgroups, beside one that copies by tensor maps; the first product is a step ahead:
+//!
+//! | hole | rule |
+//! |---|---|
+//! | tile | 64 rows a group, 2 groups, or 3 where whole axes have at most 64 points; a step of 64, 80 or 128 |
+//! | stages | as many as shared memory holds, 2 or 3 |
+//! | maximum | left as the first step makes it, where there is one |
+//! | order | longest first, where a limit cuts the loop |
 
 use super::{Template, needs};
 use crate::{
     candidate::{Candidate, Cores, Shape, Text},
     site::Site,
-    structure::{AxisAt, Reduction, Role, Structure},
+    structure::{Access, AxisAt, How, Reduction, Role, Structure},
 };
+use tile_dsl::schedule::Target;
 
 pub(super) const TEMPLATE: Template = Template {
     name: "chain",
-    what: "two products with a recurrence between them",
+    what: "two products, one of what the other leaves",
     applies: |site| {
         let c = chain(site.structure)?;
         needs(c.bytes == 2, "the factors have no 16 bits")?;
-        needs(c.whole.iter().all(|a| site.extent(*a) <= 128), "a whole axis has more than 128 points")
+        needs(c.longest(site) <= 256, "a whole axis has more than 256 points")
     },
-    candidates,
+    candidates: |site| {
+        let Ok(c) = chain(site.structure) else { return Vec::new() };
+        let mut found = Vec::new();
+        warpgroups(site, &c, &mut found);
+        warps(site, &c, &mut found);
+        found
+    },
 };
 
 struct Chain<'a> {
@@ -29,21 +47,30 @@ struct Chain<'a> {
     second: &'a Reduction,
     /// Rows.
     i: AxisAt,
-    /// The axis with the recurrence.
+    /// The axis that the second product sums over.
     j: AxisAt,
-    /// Tensors: the first factor of the first product, which stays; the two that a step reads.
-    held: &'a str,
-    read: [&'a str; 2],
+    /// The first factor of the first product, which stays.
+    held: &'a Access,
+    /// The two factors that a step reads.
+    read: [&'a Access; 2],
     /// Whole axes: what the first product sums over, what the second keeps.
     whole: [AxisAt; 2],
+    /// The tensor that the second product is stored in.
+    stored: &'a str,
     bytes: i64,
 }
 
 fn chain(s: &Structure) -> Result<Chain<'_>, &'static str> {
     let products: Vec<&Reduction> = s.reductions.iter().filter(|r| r.product.is_some()).collect();
     let [first, second] = products[..] else { return Err("there are not two products") };
-    let carried: Vec<AxisAt> = (0..s.axes.len()).filter(|a| s.axes[*a].carried).collect();
-    let [j] = carried[..] else { return Err("not one loop carries state") };
+    let mut between = second.over.intersection(&first.axes);
+    let (Some(&j), None) = (between.next(), between.next()) else {
+        return Err("the products do not follow one another");
+    };
+    let others = s.reductions.iter().any(|r| r.name != second.name && r.over.contains(&j));
+    needs(!others || s.axes[j].carried, "sums that wait for others are along the axis between the products")?;
+    let carried = (0..s.axes.len()).all(|a| a == j || !s.axes[a].carried);
+    needs(carried, "another loop carries state")?;
     let tensor = |r: &Reduction, n: usize| {
         let access = r.product.as_ref().and_then(|p| p.factors[n].access);
         access.map(|a| &s.accesses[a]).filter(|a| !a.goes_by_values())
@@ -51,46 +78,54 @@ fn chain(s: &Structure) -> Result<Chain<'_>, &'static str> {
     let held = tensor(first, 0).ok_or("the first product has a computed factor")?;
     let keys = tensor(first, 1).ok_or("the first product has a computed factor")?;
     let values = tensor(second, 1).ok_or("the second factor of the second product is computed")?;
-    let d = *first.over.iter().next().ok_or("the first product sums over nothing")?;
-    let whole = |a: &&AxisAt| s.axes[**a].role == Role::Whole;
+    let mut summed = first.over.iter();
+    let (Some(&d), None) = (summed.next(), summed.next()) else {
+        return Err("the first product does not sum over one axis");
+    };
+    let whole = |a: &&AxisAt| s.axes[**a].role == Role::Whole && **a != j;
     let e = *second.axes.iter().find(whole).ok_or("the second product keeps no whole axis")?;
+    needs(s.axes[d].role == Role::Whole, "the first product sums over no whole axis")?;
     let i = held.axes().into_iter().rfind(|a| s.axes[*a].role == Role::Program);
     let i = i.ok_or("no factor has rows alone")?;
-    if first.over.len() != 1 || !second.over.contains(&j) || s.axes[d].role != Role::Whole {
-        return Err("the products do not follow one another");
-    }
+    let stored = s.accesses.iter().rfind(|a| a.axes().contains(&e) && a.how != How::Read);
+    let stored = &stored.ok_or("the second product is not stored")?.tensor;
     let bytes = i64::from(keys.dtype.bytes());
-    Ok(Chain {
-        first,
-        second,
-        i,
-        j,
-        held: &held.tensor,
-        read: [&keys.tensor, &values.tensor],
-        whole: [d, e],
-        bytes,
-    })
+    Ok(Chain { first, second, i, j, held, read: [keys, values], whole: [d, e], stored, bytes })
 }
 
-fn candidates(site: &Site<'_>) -> Vec<Candidate> {
-    let Ok(c) = chain(site.structure) else { return Vec::new() };
-    let (i, j) = (site.name(c.i), site.name(c.j));
+impl Chain<'_> {
+    /// Points of the longer of the whole axes.
+    fn longest(&self, site: &Site<'_>) -> i64 {
+        self.whole.iter().map(|a| site.extent(*a)).max().unwrap_or(1)
+    }
+
+    /// `fits` of the whole axes.
+    fn fits(&self, site: &Site<'_>, most: i64) -> Text {
+        let mut dims: Vec<&str> =
+            self.whole.iter().filter_map(|a| site.structure.axes[*a].extent.as_dim()).collect();
+        dims.dedup();
+        dims.iter().fold(Text::default(), |t, dim| t.with(format!("fits({dim} <= {most})")))
+    }
+
+    /// Whether tensor maps copy the factors: rows begin at multiples of 16 bytes and are contiguous along the whole axes.
+    fn has_maps(&self, site: &Site<'_>) -> bool {
+        let [d, e] = self.whole;
+        let [keys, values] = self.read;
+        [(self.held, d), (keys, d), (values, e)]
+            .into_iter()
+            .all(|(access, along)| access.along() == Some(along) && site.extent(along) * self.bytes % 16 == 0)
+    }
+}
+
+fn warps(site: &Site<'_>, c: &Chain<'_>, found: &mut Vec<Candidate>) {
+    if c.longest(site) > 128 {
+        return;
+    }
+    let most = if c.longest(site) <= 64 { 64 } else { 128 };
     let (iw, im) = (site.part(c.i, "w"), site.part(c.i, "m"));
-    let (d, e) = (site.name(c.whole[0]), site.name(c.whole[1]));
+    let (i, j, d, e) = (site.name(c.i), site.name(c.j), site.name(c.whole[0]), site.name(c.whole[1]));
     let (v1, v2) = (&c.first.name, &c.second.name);
-    let (q, [k, v]) = (c.held, c.read);
-    let stored = site
-        .structure
-        .accesses
-        .iter()
-        .rfind(|a| a.axes().contains(&c.whole[1]) && a.how != crate::structure::How::Read);
-    let Some(o) = stored.map(|a| &a.tensor) else { return Vec::new() };
-    let head = c.whole.iter().map(|a| site.extent(*a)).max().unwrap_or(1);
-    let most = if head <= 64 { 64 } else { 128 };
-    let mut dims: Vec<&str> =
-        c.whole.iter().filter_map(|a| site.structure.axes[*a].extent.as_dim()).collect();
-    dims.dedup();
-    let mut found = Vec::new();
+    let (q, k, v, o) = (&c.held.tensor, &c.read[0].tensor, &c.read[1].tensor, c.stored);
     for bi in [16, 32, 64, 128, 256] {
         for bj in [32, 64, 128] {
             for wi in [16, 32] {
@@ -103,10 +138,9 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                         continue;
                     }
                     let rows = if wi > 16 { format!(", {im}") } else { String::new() };
-                    let fits =
-                        dims.iter().fold(Text::default(), |t, dim| t.with(format!("fits({dim} <= {most})")));
-                    let text = fits
-                        .with(format!("tile({i} = {bi}, {j} = {bj})"))
+                    let text = c
+                        .fits(site, most)
+                        .then(&site.tile(&[(c.i, bi), (c.j, bj)]))
                         .with(format!("split({i} -> {iw}, {im}: {wi})"))
                         .with(format!("tensor_core({v1}: mma)"))
                         .with(format!("tensor_core({v2}: mma)"))
@@ -137,5 +171,87 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
             }
         }
     }
-    found
+}
+
+fn warpgroups(site: &Site<'_>, c: &Chain<'_>, found: &mut Vec<Candidate>) {
+    let s = site.structure;
+    if site.gpu.target != Target::WARPGROUPS || !c.has_maps(site) {
+        return;
+    }
+    let (iw, im) = (site.part(c.i, "w"), site.part(c.i, "m"));
+    let (i, j, d, e) = (site.name(c.i), site.name(c.j), site.name(c.whole[0]), site.name(c.whole[1]));
+    let (v1, v2) = (&c.first.name, &c.second.name);
+    let (q, k, v, o) = (&c.held.tensor, &c.read[0].tensor, &c.read[1].tensor, c.stored);
+    let most = [64, 128, 256].into_iter().find(|most| c.longest(site) <= *most).unwrap_or(256);
+    // The registers of a thread are what its sums leave. Where whole axes are long, a CTA takes one tile.
+    let (groups, bj, stages, stays): (i64, i64, i64, bool) = match most {
+        64 => (3, 128, 3, true),
+        128 => (2, 128, 2, true),
+        _ => (2, 64, 2, false),
+    };
+    let limited = s.axes[c.j].limited;
+    // Axes that tiles go along before those of rows.
+    let outer = s.program().into_iter().rfind(|a| *a != c.i).map(|a| site.name(a));
+    let long = match (limited, outer, groups) {
+        (false, ..) => [("persistent(1)".to_string(), String::new())],
+        (true, Some(outer), 2) => {
+            [("persistent(1, counter)".into(), format!("order(backwards(8) over {outer}, {i})"))]
+        }
+        (true, ..) => [("persistent(1, serpentine)".into(), "order(reversed)".into())],
+    };
+    let maximum = s.values.iter().find(|value| value.maximum).map(|value| format!("freeze({})", value.name));
+    for groups in [groups, 2] {
+        if groups > 2 && 64 * groups >= 2 * site.reach(c.i, 1 << 40) || 64 >= 2 * site.reach(c.i, 1 << 40) {
+            continue;
+        }
+        let bi = 64 * groups;
+        for freezes in [true, false] {
+            if freezes && maximum.is_none() {
+                continue;
+            }
+            let (stay, order) = &long[0];
+            let text = c
+                .fits(site, most)
+                .then(&site.tile(&[(c.i, bi), (c.j, bj)]))
+                .with(format!("split({i} -> {iw}, {im}: 64)"))
+                .with(format!("tensor_core({v1}: wgmma(64, {bj}))"))
+                .with(format!("tensor_core({v2}: wgmma(64, {most}))"))
+                .with(format!("stage({q} at {i}: shared, tma)"))
+                .with(format!("stage({k}, {v} at {j}: shared, tma)"))
+                .with(format!("swizzle({q}: 128, {k}: 128, {v}: 128)"))
+                .with(format!("pipeline({j}, {stages})"))
+                .with(format!("issue({v1}: overwrite)"))
+                .with(format!("unroll({d}.atom in {v1})"))
+                .when(stays, format!("produce({i}: warpgroup, stages(2))"))
+                .with(format!("produce({j}: warpgroup)"))
+                .when(stays, stay)
+                .with(format!("skew({v1})"))
+                .when(freezes, maximum.as_deref().unwrap_or_default())
+                .with(format!("bind({iw} -> warpgroup.x)"))
+                .with(if groups == 3 { "registers(32, 160)" } else { "registers(24, 240)" })
+                .with(format!("vectorize({e}.pair in {o})"))
+                .with(format!("exchange({o})"))
+                .when(stays && !order.is_empty(), order);
+            let how = if freezes { ", the maximum stays" } else { "" };
+            let held = if stays { 2 * bi } else { bi };
+            found.push(Candidate {
+                template: TEMPLATE.name,
+                holes: format!("{groups} groups by {bj}{how}"),
+                target: Target::WARPGROUPS,
+                text: site.layouts().then(&text).done(),
+                shape: Shape {
+                    threads: 128 * (groups + 1),
+                    tile: vec![(c.i, bi), (c.j, bj)],
+                    stages,
+                    shared: (held + 2 * bj * stages) * most * c.bytes,
+                    cores: Some(Cores::Wgmma),
+                    stays,
+                    ..Shape::default()
+                },
+            });
+        }
+        if groups == 2 {
+            break;
+        }
+    }
 }

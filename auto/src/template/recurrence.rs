@@ -8,7 +8,7 @@
 
 use super::{Template, needs};
 use crate::{
-    candidate::{Candidate, Shape},
+    candidate::{Candidate, Shape, Text},
     site::Site,
     structure::Role,
 };
@@ -29,7 +29,9 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let mut axes = s.program();
     axes.reverse();
     axes.truncate(2);
-    let whole = s.with_role(Role::Whole);
+    let behind = &site.spelling.behind;
+    let whole: Vec<_> = s.with_role(Role::Whole).into_iter().filter(|a| !behind.contains(a)).collect();
+    let again = behind.iter().fold(Text::default(), |text, axis| text.then(&site.again(*axis)));
     let mut found = Vec::new();
     for c in axes {
         for t in [32, 64, 128] {
@@ -41,6 +43,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 let text = site
                     .fits(&whole)
                     .then(&site.steps(step))
+                    .then(&again)
                     .with(format!("tile({name} = {t})"))
                     .with(format!("bind({name} -> thread.x)"));
                 let bytes = site.element_bytes(c).1;

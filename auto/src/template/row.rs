@@ -22,7 +22,11 @@ pub(super) const TEMPLATE: Template = Template {
         needs(!s.program().is_empty(), "programs share no axis")?;
         let n = one_axis(s).ok_or("reductions do not go over one and the same axis")?;
         let largest = s.largest(site.sizes).ok_or("nothing is accessed")?;
-        needs(largest.along() == Some(n), "the largest tensor is not contiguous along the reduced axis")?;
+        let same = |axis: AxisAt| axis == n || site.spelling.behind.contains(&axis);
+        needs(
+            largest.along().is_some_and(same),
+            "the largest tensor is not contiguous along the reduced axis",
+        )?;
         let again = s.accesses.iter().filter(|a| a.axes().contains(&n)).all(|a| {
             a.again_over().is_empty()
                 || s.points(&a.axes(), site.sizes) < s.points(&largest.axes(), site.sizes)
@@ -281,6 +285,21 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
     let (v, bytes) = (wide(site, n), site.element_bytes(n).1);
     let length = site.reach(n, 1 << 40);
     let carried = s.axes[n].carried;
+    // Points that are computed again behind the loop, by the same lanes.
+    let behind = &site.spelling.behind;
+    let again = |lanes: i64, unit: &str| {
+        let mut text = Text::default();
+        for axis in behind {
+            let (name, o, l, q) =
+                (site.name(*axis), site.part(*axis, "o"), site.part(*axis, "l"), site.part(*axis, "v"));
+            text = text
+                .with(format!("split({name} -> {o}, {l}, {q}: {lanes}, {v})"))
+                .then(&site.again(*axis))
+                .with(format!("bind({l} -> {unit})"))
+                .with(format!("vectorize({q})"));
+        }
+        text
+    };
     let fill = |t: i64, u: i64| t * v * u < 2 * length || (t == 32 && u == 1);
     let shape = |threads: i64, flight: i64, lanes: i64, rows: i64, parts: i64| Shape {
         threads,
@@ -289,6 +308,7 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
         lane: Some(n),
         lanes,
         parts,
+        passes: 1 + behind.len() as i64,
         tile: vec![(r, rows), (n, length)],
         ..Shape::default()
     };
@@ -301,13 +321,14 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 true => format!("split({name} -> {nu}, {nt}, {nv}: {t}, {v})"),
                 false => format!("split({name} -> {nt}, {nv}: {v})"),
             };
-            let text = Text::default()
-                .with(format!("tile({row} = 1, {name} = {})", t * v * u))
+            let text = site
+                .tile(&[(r, 1), (n, t * v * u)])
                 .with(cut)
                 .with(format!("reduce({all}: cta)"))
                 .with(format!("bind({nt} -> thread.x)"))
                 .with(format!("vectorize({nv})"))
-                .when(u > 1, format!("unroll({nu})"));
+                .when(u > 1, format!("unroll({nu})"))
+                .then(&again(t, "thread.x"));
             add(format!("tiles by {t} threads, {u} in flight"), text, shape(t, u, t, 1, 1));
         }
     }
@@ -320,8 +341,8 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                 }
                 let loops =
                     if u > 1 { format!("{nu}, {nl}, {nv}: 32, {v}") } else { format!("{nl}, {nv}: {v}") };
-                let text = Text::default()
-                    .with(format!("tile({row} = {rows}, {name} = {})", 32 * v * u))
+                let text = site
+                    .tile(&[(r, rows), (n, 32 * v * u)])
                     .when(q > 1, format!("split({row} -> {rw}, {rq}: {q})"))
                     .with(format!("split({name} -> {loops})"))
                     .when(
@@ -336,7 +357,8 @@ fn tiles(site: &Site<'_>, n: AxisAt, r: AxisAt, add: &mut Add<'_>) {
                     .with(format!("bind({} -> warp.x, {nl} -> lane.x)", if q > 1 { &*rw } else { row }))
                     .with(format!("vectorize({nv})"))
                     .when(u > 1, format!("unroll({nu})"))
-                    .when(q > 1, format!("unroll({rq})"));
+                    .when(q > 1, format!("unroll({rq})"))
+                    .then(&again(32, "lane.x"));
                 let holes = format!("tiles by a warp, {rows} rows, {u} in flight");
                 add(holes, text, shape(32 * w, u * q, 32, rows, 1));
             }

@@ -6,7 +6,7 @@ mod sources;
 
 use sources::Source;
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
-use tile_auto::{Chosen, Gpu, Site, Sizes, Structure, Wanted, choose, choose::candidates, gpu};
+use tile_auto::{Chosen, Gpu, Sizes, Spelling, Wanted, choose, choose::candidates, gpu};
 use tile_dsl::{dtype::DType, engine::Prover, tile::Kernel};
 
 /// Values for the named dims, one after the other: whole tiles, small odd ones, large ones.
@@ -56,8 +56,12 @@ fn structures_are_those_of_the_golden() {
     let mut text = String::new();
     for source in sources::every() {
         let dtype = *source.dtypes().last().expect("a type");
-        let structure = Structure::of(&source.kernel, dtype, &BTreeSet::new()).expect("a kernel");
-        let _ = writeln!(text, "# {}\n{structure}", title(&source, dtype));
+        for Spelling { structure, online, .. } in
+            Spelling::all(&source.kernel, dtype, &BTreeSet::new()).expect("a kernel")
+        {
+            let under = online.map_or(String::new(), |n| format!(" under online({})", structure.name(n)));
+            let _ = writeln!(text, "# {}{under}\n{structure}", title(&source, dtype));
+        }
     }
     golden("structures.txt", &text);
 }
@@ -116,10 +120,9 @@ fn refusals() {
     for source in sources::every() {
         for dtype in source.dtypes() {
             let sizes = sizes(&source.kernel, &SIZES[2]);
-            let structure = Structure::of(&source.kernel, dtype, &BTreeSet::new()).expect("a kernel");
-            let site = Site { structure: &structure, sizes: &sizes, gpu: &gpu::H200 };
+            let spellings = Spelling::all(&source.kernel, dtype, &BTreeSet::new()).expect("a kernel");
             let mut prover = Prover::new(source.kernel.clone());
-            for ranked in candidates(&site).0 {
+            for ranked in candidates(&spellings, &sizes, &gpu::H200).0 {
                 all += 1;
                 let start = std::time::Instant::now();
                 let proved = tile_auto::choose::prove(&mut prover, dtype, &ranked.candidate);

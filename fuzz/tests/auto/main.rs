@@ -5,7 +5,7 @@ mod sources;
 
 use sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
-use tile_auto::{Site, Structure, Wanted, choose, choose::candidates, gpu};
+use tile_auto::{Spelling, Structure, Wanted, choose, choose::candidates, gpu};
 use tile_dsl::{
     dtype::DType,
     engine::{Prover, testing::Random},
@@ -184,11 +184,10 @@ fn templates_agree_with_the_evaluator() {
     for source in share(1, 0) {
         let dtype = *source.dtypes().last().expect("a type");
         let dims = dims(&source, &[33, 40, 70, 9]);
-        let structure = Structure::of(&source.kernel, dtype, &none).expect("a kernel");
-        let site = Site { structure: &structure, sizes: &dims, gpu: &gpu::H200 };
+        let spellings = Spelling::all(&source.kernel, dtype, &none).expect("a kernel");
         let mut prover = Prover::new(source.kernel.clone());
         let mut tried = BTreeMap::<&str, usize>::new();
-        let mut all = candidates(&site).0;
+        let mut all = candidates(&spellings, &dims, &gpu::H200).0;
         // Not only what the model likes.
         let mut random = Random::new(7);
         for at in (1..all.len()).rev() {

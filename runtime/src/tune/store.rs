@@ -1,16 +1,18 @@
-//! What tuners found, on disk: a file for each device, class of shapes and list of configurations.
+//! What was chosen, by a model or by tuners, on disk: a file for each question, which names the device, the shapes and all that was to
+//! choose from.
 //!
 //! The files lie beside the compiled kernels, are written whole and under a checksum, as those are, and may be deleted. As
 //! each question has a file of its own, tuners at work at once, of one process or of several, do not lose each other's
 //! answers; of two that ask the same, the later answer stays.
 
 use crate::cache::{self, Key, Kind, PtxCache};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::io;
 
 /// What decides which configuration is fastest.
-pub(super) struct Question(pub(super) String);
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Question(pub(crate) String);
 
 /// How a configuration did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,9 +27,9 @@ pub(super) struct Answer {
 
 /// One file.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct Entry<T> {
     question: String,
-    answers: Vec<Answer>,
+    answer: T,
 }
 
 impl Question {
@@ -37,18 +39,18 @@ impl Question {
     }
 
     /// What was found before; `None` where nothing is, or nothing that can be used.
-    pub(super) fn recall(&self, cache: &PtxCache) -> Option<Vec<Answer>> {
+    pub(crate) fn recall<T: DeserializeOwned>(&self, cache: &PtxCache) -> Option<T> {
         let bytes = std::fs::read(cache.folder()?.join(self.file())).ok()?;
-        let entry: Entry = cache::decode(&bytes)?;
-        (entry.question == self.0).then_some(entry.answers)
+        let entry: Entry<T> = cache::decode(&bytes)?;
+        (entry.question == self.0).then_some(entry.answer)
     }
 
     /// Keeps what was found.
     ///
     /// # Errors
     /// The file system's.
-    pub(super) fn keep(&self, cache: &PtxCache, answers: &[Answer]) -> io::Result<()> {
-        let entry = Entry { question: self.0.clone(), answers: answers.to_vec() };
+    pub(crate) fn keep(&self, cache: &PtxCache, answer: &impl Serialize) -> io::Result<()> {
+        let entry = Entry { question: self.0.clone(), answer };
         cache.write(&self.file(), &cache::encode(&entry))
     }
 }
@@ -69,22 +71,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = PtxCache::at(folder.path().join("made/when/needed"));
         let (one, other) = (Question("one".into()), Question("other".into()));
-        assert_eq!(one.recall(&cache), None);
+        assert_eq!(one.recall::<Vec<Answer>>(&cache), None);
         one.keep(&cache, &answers(1.0)).unwrap();
         assert_eq!(one.recall(&cache), Some(answers(1.0)));
-        assert_eq!(other.recall(&cache), None);
+        assert_eq!(other.recall::<Vec<Answer>>(&cache), None);
         one.keep(&cache, &answers(2.0)).unwrap();
         assert_eq!(one.recall(&cache), Some(answers(2.0)));
         let path = cache.folder().unwrap().join(one.file());
         std::fs::copy(&path, cache.folder().unwrap().join(other.file())).unwrap();
-        assert_eq!(other.recall(&cache), None, "an answer to another question");
+        assert_eq!(other.recall::<Vec<Answer>>(&cache), None, "an answer to another question");
         let mut bytes = std::fs::read(&path).unwrap();
         bytes.truncate(bytes.len() - 1);
         std::fs::write(&path, bytes).unwrap();
-        assert_eq!(one.recall(&cache), None, "damaged");
+        assert_eq!(one.recall::<Vec<Answer>>(&cache), None, "damaged");
         let disabled = PtxCache::disabled();
         one.keep(&disabled, &answers(1.0)).unwrap();
-        assert_eq!(one.recall(&disabled), None);
+        assert_eq!(one.recall::<Vec<Answer>>(&disabled), None);
     }
 
     /// Asks questions of its own and one that all ask, for ever or as often as it is told.
@@ -92,7 +94,7 @@ mod tests {
         for round in 0..rounds {
             Question(format!("{who} {}", round % 40)).keep(cache, &answers(who as f64)).unwrap();
             Question("all".into()).keep(cache, &answers(who as f64)).unwrap();
-            assert!(Question("all".into()).recall(cache).is_some(), "an answer was lost");
+            assert!(Question("all".into()).recall::<Vec<Answer>>(cache).is_some(), "an answer was lost");
         }
     }
 

@@ -192,8 +192,8 @@ impl Nest {
         combined.or_else(|| stored.intersection(&read).next().copied())
     }
 
-    /// Names of the values that could stay.
-    pub(crate) fn running_maxima(&self) -> Vec<String> {
+    /// Names of the values that could stay: running maxima of what a loop carries.
+    pub fn running_maxima(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.body.each(&mut |stmt| {
             if let Stmt::Let { values, first, rest } = stmt {

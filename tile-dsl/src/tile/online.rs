@@ -46,6 +46,14 @@ use known::{Known, Totals};
 use std::collections::BTreeMap;
 use weight::{Outside, Power, Weigher, Why};
 
+/// The kernel that `online` makes of another one: the reductions over an axis in one loop over its tiles, whose size the directive says.
+///
+/// # Errors
+/// The reduction that does not follow, and the factor of it.
+pub fn in_one_loop(kernel: &Kernel, axis: AxisId) -> Result<Kernel, Box<Diagnostic>> {
+    online(kernel, axis).map(|written| written.kernel)
+}
+
 /// A kernel with its loop.
 pub(crate) struct Online {
     /// The kernel.
