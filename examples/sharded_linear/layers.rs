@@ -53,12 +53,13 @@ fn part(length: usize, at: usize, parts: usize) -> Range<usize> {
 
 impl<'a, T: Float> Sharded<'a, T> {
     /// Puts the layers on devices: columns of `first`, rows of `second`. The product has the schedule of the same name;
-    /// `dependent`, which matmul does not have, extends its best on Hopper.
+    /// `dependent`, which matmul does not have, extends its best on Hopper. So many multiprocessors are left to the reductions.
     pub fn new(
         layers: &'a Layers<T>,
         all: &'a Communicator,
         schedule: &'static dyn AnySchedule,
         tiles: usize,
+        leave: u32,
     ) -> Result<Self, Error> {
         let [m, n, hidden] = layers.sizes;
         let named = |s: &&&'static dyn AnySchedule| s.name() == schedule.name();
@@ -86,7 +87,7 @@ impl<'a, T: Float> Sharded<'a, T> {
                 )?,
                 linear: Prepared::new(device, schedule, T::DTYPE)?,
                 matmul: Prepared::new(device, second, T::DTYPE)?,
-                compute: Stream::new(device)?,
+                compute: Stream::new(device)?.leaving(leave),
                 tiles: (0..tiles).map(tile).collect::<Result<_, _>>()?,
             })
         };

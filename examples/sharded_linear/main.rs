@@ -47,6 +47,9 @@ struct Options {
     /// Parts of the batch, of which one is reduced while the next is computed
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     tiles: u32,
+    /// Multiprocessors that the products leave to the reductions, and NCCL's CTAs in processes; 0 leaves none and lets NCCL take what it likes
+    #[arg(long, default_value_t = 4)]
+    leave: u32,
     /// Print the time on all devices and on one, and the efficiency; needs GPUs
     #[arg(long)]
     bench: bool,
@@ -59,6 +62,7 @@ impl Options {
     fn communicator(&self, first: &Device) -> Result<Communicator, Error> {
         if self.ranks {
             let world = World::from_env()?;
+            let world = if self.leave > 0 { world.with_ctas(self.leave) } else { world };
             let device = if first.is_gpu() { &world.device()? } else { first };
             return Communicator::join(&world, device);
         }
@@ -116,13 +120,14 @@ impl Generic for Options {
         };
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
             let tiles = self.tiles as usize;
-            let mut sharded = Sharded::new(&layers, &all, schedule, tiles)?;
+            let leave = if all.ranks() > 1 { self.leave } else { 0 };
+            let mut sharded = Sharded::new(&layers, &all, schedule, tiles, leave)?;
             let mut launch = sharded.run()?;
             let verdict = verify::compare(&layers, &sharded.results()?, all.ranks());
             if self.bench {
                 let one = Communicator::new(&all.devices()[..1])?;
                 let (together, single) =
-                    (sharded.time()?, Sharded::new(&layers, &one, schedule, tiles)?.time()?);
+                    (sharded.time()?, Sharded::new(&layers, &one, schedule, tiles, 0)?.time()?);
                 launch.time_ms = together;
                 match together.zip(single) {
                     Some((together, single)) => eprintln!(

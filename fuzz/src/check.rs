@@ -38,6 +38,8 @@ pub enum Class {
     Panic,
     /// The engine caught itself in a mistake, or called a legal schedule illegal the second time.
     Engine,
+    /// A launch without a schedule finds none.
+    Unchosen,
     /// Proved, and not lowered.
     Lower,
     /// Lowered, and not made PTX.
@@ -58,12 +60,13 @@ pub enum Class {
 
 impl Class {
     /// All of them, in the order of the table.
-    pub const ALL: [Class; 10] = [
+    pub const ALL: [Class; 11] = [
         Class::Wrong,
         Class::Finding,
         Class::Order,
         Class::Nest,
         Class::Engine,
+        Class::Unchosen,
         Class::Lower,
         Class::Compile,
         Class::Launch,
@@ -77,6 +80,7 @@ impl fmt::Display for Class {
         f.write_str(match self {
             Class::Panic => "panic",
             Class::Engine => "engine error",
+            Class::Unchosen => "no schedule",
             Class::Lower => "lowering error",
             Class::Compile => "codegen error",
             Class::Launch => "launch error",

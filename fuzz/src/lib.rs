@@ -24,6 +24,7 @@
 
 pub mod case;
 pub mod check;
+pub mod chosen;
 pub mod data;
 pub mod digest;
 pub mod exact;

@@ -3,6 +3,7 @@
 use crate::{
     case::Case,
     check::{dtypes, program},
+    chosen::chosen,
     data::mix,
     impossible,
     program::{multiplies, random_kernel, runs},
@@ -12,6 +13,8 @@ use crate::{
 use std::fmt;
 use tile_dsl::{
     dtype::DType,
+    schedule::{Schedule, Target},
+    tile::Kernel,
     engine::testing::{Kind, Random, Refusal, Wild, can_meet, multiplying, wild_schedule, wished_schedule},
 };
 
@@ -32,6 +35,9 @@ pub struct Id {
 }
 
 impl Id {
+    /// Number of the schedule that nobody gave.
+    pub const CHOSEN: u64 = u64::MAX;
+
     /// The n-th of the cases of a seed; each third has a pair of directives that it is drawn for.
     pub fn numbered(seed: u64, n: u64) -> Id {
         let program = mix(seed, n);
@@ -43,7 +49,10 @@ impl Id {
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.program, self.schedule)?;
+        match self.schedule {
+            Self::CHOSEN => write!(f, "{}.auto", self.program)?,
+            schedule => write!(f, "{}.{schedule}", self.program)?,
+        }
         self.wish.map_or(Ok(()), |wish| write!(f, ":{wish}"))
     }
 }
@@ -61,7 +70,10 @@ impl std::str::FromStr for Id {
         let (program, schedule) = numbers.split_once('.').ok_or_else(wrong)?;
         Ok(Id {
             program: program.parse().map_err(|_| wrong())?,
-            schedule: schedule.parse().map_err(|_| wrong())?,
+            schedule: match schedule {
+                "auto" => Id::CHOSEN,
+                number => number.parse().map_err(|_| wrong())?,
+            },
             wish,
         })
     }
@@ -75,6 +87,19 @@ pub struct Made {
     pub internal: Vec<Case>,
     /// Why there is no schedule that has what was wished for, if there is none.
     pub refused: Option<String>,
+    /// A kernel for which no schedule could be chosen, and why.
+    pub unchosen: Option<(Case, String)>,
+}
+
+/// A schedule without directives.
+pub fn empty(kernel: &Kernel, dtype: Option<DType>) -> Schedule {
+    Schedule {
+        name: "case".into(),
+        kernel: kernel.name.clone(),
+        dtypes: dtype.into_iter().collect(),
+        target: Target::DEFAULT,
+        directives: vec![],
+    }
 }
 
 /// Makes the case of an id.
@@ -83,6 +108,14 @@ pub struct Made {
 /// Where the engine does.
 pub fn make(id: Id, count: usize) -> Made {
     let mut refused = None;
+    if id.schedule == Id::CHOSEN {
+        let mut random = Random::new(mix(id.program, id.schedule));
+        return match chosen(id.program, &mut random) {
+            Ok(Some(case)) => complete(case, vec![], &mut random, count),
+            Ok(None) => Made { case: None, internal: vec![], refused, unchosen: None },
+            Err(why) => Made { case: None, internal: vec![], refused, unchosen: Some(why) },
+        };
+    }
     if let Some(wish) = id.wish {
         let (made, refusals) = wished(wish, mix(id.program, id.schedule), count);
         if let Some(made) = made {
@@ -101,7 +134,7 @@ pub fn make(id: Id, count: usize) -> Made {
     match schedule {
         Some(schedule) => Made { refused, ..complete(case(schedule), internal, &mut random, count) },
         // Perhaps because of the engine's mistakes.
-        None => Made { case: None, internal, refused },
+        None => Made { case: None, internal, refused, unchosen: None },
     }
 }
 
@@ -110,7 +143,7 @@ fn complete(mut case: Case, internal: Vec<Case>, random: &mut Random, count: usi
     if let Ok(program) = program(&case) {
         case.launches = sizes(&program, random, count);
     }
-    Made { case: Some(case), internal, refused: None }
+    Made { case: Some(case), internal, refused: None, unchosen: None }
 }
 
 /// What a case has beside its wish, where that can be had.

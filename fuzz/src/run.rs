@@ -5,7 +5,7 @@ use crate::{
     check::{Class, Done, Failure, caught, check},
     data::mix,
     impossible,
-    make::{Id, Made, make},
+    make::{Id, Made, empty, make},
     outcome::{Found, Outcome, kind_of},
     pairs::Pairs,
     plan::{Plan, Theme},
@@ -123,7 +123,8 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
                 program = mix(program, p);
             }
             let (mut run, mut failed) = (Pairs::default(), Vec::new());
-            for schedule in 0..options.schedules {
+            // The last one is that of a launch without a schedule.
+            for schedule in (0..options.schedules).chain([Id::CHOSEN]) {
                 if late() {
                     break;
                 }
@@ -182,7 +183,12 @@ fn one(options: &Options, id: Id, outcome: &Mutex<Outcome>, run: &mut Pairs) -> 
     let (mut failed, mut done, mut proved) = (Vec::new(), Done::default(), None);
     let mut missed = None;
     match made {
-        Ok(Made { case, internal, refused }) => {
+        Ok(Made { case, internal, refused, unchosen }) => {
+            if let Some((case, message)) = unchosen {
+                let class = Class::Unchosen;
+                let failure = Failure { class, message, launch: None, variant: None, seed: None };
+                failed.push(Failed { id, case, failure });
+            }
             for case in internal {
                 if let (_, Some(failure)) = check(&case, MOST_STATEMENTS) {
                     failed.push(Failed { id, case, failure });
@@ -198,13 +204,7 @@ fn one(options: &Options, id: Id, outcome: &Mutex<Outcome>, run: &mut Pairs) -> 
         }
         Err(message) => {
             let kernel = random_kernel(id.program);
-            let schedule = tile_dsl::schedule::Schedule {
-                name: "case".into(),
-                kernel: kernel.name.clone(),
-                dtypes: vec![],
-                target: tile_dsl::schedule::Target { sm: 80, specific: false },
-                directives: vec![],
-            };
+            let schedule = empty(&kernel, None);
             let failure = Failure { class: Class::Panic, message, launch: None, variant: None, seed: None };
             failed.push(Failed {
                 id,

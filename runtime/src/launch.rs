@@ -299,7 +299,7 @@ impl<'a> Scheduled<'a> {
         if let [problem] = &checked.problems[..] {
             report.dims = checked.plan().dims(&problem.values).map(|(n, v)| (n.to_string(), v)).collect();
         }
-        let Some(choice) = checked.choose()? else { return Ok(report) };
+        let Some(choice) = checked.choose(0)? else { return Ok(report) };
         let calls = checked.calls(&choice);
         let job = Job { calls: &calls, ctas: choice.ctas };
         report.variant = Some(choice.variant);
@@ -369,7 +369,7 @@ impl<'a> Scheduled<'a> {
         }
         let checked = self.check()?;
         on(checked.device)?;
-        let Some(choice) = checked.choose()? else { return Ok(nothing) };
+        let Some(choice) = checked.choose(stream.left)? else { return Ok(nothing) };
         let calls = checked.calls(&choice);
         let job = Job { calls: &calls, ctas: choice.ctas };
         let simulated = if choice.ctas > 0 { to(&job)? } else { None };
@@ -386,7 +386,7 @@ impl<'a> Scheduled<'a> {
             return Ok(0);
         }
         let checked = self.check()?;
-        let Some(choice) = checked.choose()? else { return Ok(0) };
+        let Some(choice) = checked.choose(0)? else { return Ok(0) };
         let scratch: SmallVec<[u64; 4]> =
             choice.ready.compiled.wanted(choice.ctas).map(|w| w.bytes).collect();
         let sum = |sum, call: &Call<'_, '_>| call.words(call.bases, &scratch).fold(sum, u64::wrapping_add);
@@ -535,7 +535,8 @@ impl<'a> Checked<'_, 'a> {
     }
 
     /// The first variant whose assumptions hold, compiled and loaded; `None` when there is nothing to compute.
-    fn choose(&self) -> Result<Option<Choice<'_>>, Error> {
+    /// So many multiprocessors are left to others.
+    fn choose(&self, left: u32) -> Result<Option<Choice<'_>>, Error> {
         let plan = self.plan();
         if self.problems.iter().all(|p| p.empty) {
             return Ok(None);
@@ -550,7 +551,7 @@ impl<'a> Checked<'_, 'a> {
         }
         let all = ready.compiled.counted(tiles.iter().map(|n| i128::from(*n)).sum())?;
         let clusters = ready.loaded.and_then(|loaded| loaded.resources.clusters);
-        let ctas = ready.compiled.ctas(all, self.device.multiprocessors(), clusters);
+        let ctas = ready.compiled.ctas(all, self.device.multiprocessors().saturating_sub(left).max(1), clusters);
         Ok(Some(Choice { variant, rules, ready, origin, tiles, ctas }))
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Stream {
     device: Device,
+    pub(crate) left: u32,
     pub(crate) queue: Arc<Queue>,
 }
 
@@ -32,12 +33,19 @@ impl Stream {
 
     /// A stream that works through a queue of its own.
     pub(crate) fn on(device: &Device, queue: Queue) -> Self {
-        Stream { device: device.clone(), queue: Arc::new(queue) }
+        Stream { device: device.clone(), left: 0, queue: Arc::new(queue) }
     }
 
     /// The stream on which [`Scheduled::run`](crate::Scheduled::run) works.
     pub fn default_of(device: &Device) -> Self {
-        Stream { device: device.clone(), queue: device.inner.queue.clone() }
+        Stream { device: device.clone(), left: 0, queue: device.inner.queue.clone() }
+    }
+
+    /// The same stream, on which kernels whose CTAs take tile after tile (`persistent`) leave so many multiprocessors to others: to a
+    /// collective of another stream, which runs beside them then ([`World::with_ctas`](crate::World::with_ctas) says how many it takes).
+    /// At least one stays. Other kernels are as they are.
+    pub fn leaving(self, multiprocessors: u32) -> Self {
+        Stream { left: multiprocessors, ..self }
     }
 
     /// Its device.

@@ -2,6 +2,7 @@
 
 mod convolution;
 mod devices;
+mod first_choice;
 mod first_kernel;
 mod first_schedule;
 mod hopper;

@@ -11,7 +11,7 @@ use crate::{
     device::{Device, Kind},
     error::Error,
     memory::lock,
-    ranks::{Health, Links},
+    ranks::{Health, Links, World},
     reduction::Reduction,
 };
 use api::Api;
@@ -122,7 +122,7 @@ impl Nccl {
     ///
     /// # Errors
     /// [`Error::RankLost`], also where not all come in time; NCCL's.
-    pub(super) fn join(device: &Device, id: &[u8], links: Links, timeout: Duration) -> Result<Self, Error> {
+    pub(super) fn join(device: &Device, id: &[u8], links: Links, world: &World) -> Result<Self, Error> {
         let api = Api::get()?;
         let Ok(id) = <[u8; 128]>::try_from(id) else {
             let what = "rank 0 has told no id of NCCL".into();
@@ -132,14 +132,14 @@ impl Nccl {
         if let Kind::Cuda(cuda) = device.kind() {
             cuda.bind()?;
         }
-        let mut config = config();
+        let mut config = config(world.ctas());
         let mut communicator = null_mut();
         // SAFETY: it writes a communicator, and copies the configuration. The device is current.
         let begun = unsafe {
             let (ranks, rank) = (links.ranks() as c_int, links.rank() as c_int);
             (api.init_rank)(&mut communicator, ranks, id, rank, &mut config)
         };
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now() + world.timeout();
         let made = api.check_begun(MAKING, begun).and_then(|()| {
             ended(api, MAKING, communicator, &mut || match Instant::now() >= deadline {
                 true => {
@@ -297,8 +297,8 @@ unsafe fn one(api: &Api, call: &Call, communicator: ncclComm_t, stream: cudaStre
     }
 }
 
-/// `NCCL_CONFIG_INITIALIZER` of the version whose types these are, but that nothing blocks. A newer library reads as much as `size` says.
-fn config() -> ncclConfig_t {
+/// `NCCL_CONFIG_INITIALIZER` of the version whose types these are, but that nothing blocks, and with the most CTAs. A newer library reads as much as `size` says.
+fn config(most: Option<u32>) -> ncclConfig_t {
     const UNDEFINED: c_int = c_int::MIN;
     ncclConfig_v21700 {
         size: size_of::<ncclConfig_v21700>(),
@@ -307,7 +307,7 @@ fn config() -> ncclConfig_t {
         blocking: 0,
         cgaClusterSize: UNDEFINED,
         minCTAs: UNDEFINED,
-        maxCTAs: UNDEFINED,
+        maxCTAs: most.map_or(UNDEFINED, |most| most.min(32) as c_int),
         netName: null(),
         splitShare: UNDEFINED,
     }

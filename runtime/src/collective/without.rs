@@ -4,10 +4,10 @@ use super::part::{Part, Turns};
 use crate::{
     device::Device,
     error::Error,
-    ranks::{Health, Links},
+    ranks::{Health, Links, World},
 };
 use cudarc::driver::sys::CUstream;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// None can be made.
 pub(super) enum Nccl {}
@@ -35,7 +35,7 @@ impl Nccl {
 
     /// # Errors
     /// [`Error::NoNccl`], always.
-    pub(super) fn join(_: &Device, _: &[u8], _: Links, _: Duration) -> Result<Self, Error> {
+    pub(super) fn join(_: &Device, _: &[u8], _: Links, _: &World) -> Result<Self, Error> {
         Err(NONE)
     }
 

@@ -39,6 +39,8 @@ pub struct World {
     local_rank: usize,
     timeout: Duration,
     patience: Duration,
+    #[cfg_attr(not(feature = "nccl"), allow(dead_code, reason = "only NCCL has them"))]
+    ctas: Option<u32>,
     meeting: Meeting,
 }
 
@@ -113,7 +115,7 @@ impl World {
             }
         };
         let meeting = Meeting::Master { host, port, job };
-        Ok(World { rank, ranks, local_rank, timeout, patience: PATIENCE, meeting })
+        Ok(World { rank, ranks, local_rank, timeout, patience: PATIENCE, ctas: None, meeting })
     }
 
     /// One of so many ranks, which meet where an id says. Its local rank is its rank.
@@ -127,7 +129,8 @@ impl World {
             return Err(Error::Collective { what });
         }
         let meeting = Meeting::At(id.clone());
-        Ok(World { rank, ranks, local_rank: rank, timeout: TIMEOUT, patience: PATIENCE, meeting })
+        let (timeout, patience) = (TIMEOUT, PATIENCE);
+        Ok(World { rank, ranks, local_rank: rank, timeout, patience, ctas: None, meeting })
     }
 
     /// How long ranks wait for each other to come: 60 s unless this is called, and at most a day. A rank of which nothing is heard for so
@@ -140,6 +143,18 @@ impl World {
     /// wait for as long as the rank is there.
     pub fn with_patience(self, patience: Duration) -> Self {
         World { patience: patience.min(LONGEST), ..self }
+    }
+
+    /// The most CTAs that NCCL's kernels take on a GPU; as NCCL thinks best unless this is called. With as many multiprocessors that
+    /// kernels leave alone ([`Stream::leaving`](crate::Stream::leaving)), collectives run beside them. Nothing changes on simulators.
+    pub fn with_ctas(self, most: u32) -> Self {
+        World { ctas: Some(most.max(1)), ..self }
+    }
+
+    /// What [`World::with_ctas`] says.
+    #[cfg_attr(not(feature = "nccl"), allow(dead_code, reason = "only NCCL has them"))]
+    pub(crate) fn ctas(&self) -> Option<u32> {
+        self.ctas
     }
 
     /// This process's number.
