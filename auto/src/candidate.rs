@@ -117,7 +117,7 @@ impl Display for Candidate {
 }
 
 /// Directives as they are put together.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct Text(String);
 
 impl Text {

@@ -125,10 +125,27 @@ impl<'a> Site<'a> {
     /// As [`Site::again`], where the axis is cut: at a part of it.
     pub(crate) fn again_at(&self, axis: AxisAt, place: &str) -> Text {
         let long: Vec<&Value> = self.structure.long_values().filter(|v| v.axes.contains(&axis)).collect();
+        self.again_of(&long, place)
+    }
+
+    fn again_of(&self, long: &[&Value], place: &str) -> Text {
         let names = |of: &[&Value]| of.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", ");
         let shared: Vec<&Value> = long.iter().copied().filter(|v| v.readers > 1).collect();
         let text = Text::default().when(!shared.is_empty(), format!("recompute({})", names(&shared)));
-        text.when(!long.is_empty(), format!("fuse({} at {place})", names(&long)))
+        text.when(!long.is_empty(), format!("fuse({} at {place})", names(long)))
+    }
+
+    /// As [`Site::again`], of values along any of some axes: each inside the loop over this one, or over another where it lacks this.
+    pub(crate) fn again_along(&self, axes: &[AxisAt], first: AxisAt) -> Text {
+        let mut text = Text::default();
+        let mut placed: Vec<&str> = Vec::new();
+        for axis in std::iter::once(&first).chain(axes) {
+            let long: Vec<&Value> = self.structure.long_values().filter(|v| v.axes.contains(axis)).collect();
+            let new: Vec<&Value> = long.into_iter().filter(|v| !placed.contains(&v.name.as_str())).collect();
+            placed.extend(new.iter().map(|v| v.name.as_str()));
+            text = text.then(&self.again_of(&new, self.name(*axis)));
+        }
+        text
     }
 
     /// Whole axes that a reduction keeps, or a loop hands on values along: what goes along them is held.
@@ -145,10 +162,11 @@ impl<'a> Site<'a> {
     pub(crate) fn fits(&self, axes: &[AxisAt]) -> Text {
         let mut dims: Vec<(&str, i64)> = Vec::new();
         for axis in axes {
-            if let Some(dim) = self.structure.axes[*axis].extent.as_dim()
-                && dims.iter().all(|(d, _)| *d != dim)
-            {
-                dims.push((dim, holding(self.extent(*axis), 1)));
+            for dim in self.structure.axes[*axis].extent.dims.keys() {
+                if dims.iter().all(|(d, _)| d != dim) {
+                    let size = self.sizes.get(dim).copied().unwrap_or(1);
+                    dims.push((dim, holding(size, 1)));
+                }
             }
         }
         dims.into_iter()

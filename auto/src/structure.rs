@@ -6,7 +6,7 @@
 //! ```text
 //! structure ::= "kernel" ["of" type] {axis} {access} {value} {reduction} {work}
 //! axis      ::= "axis" name ":" role extent {mark}         ; role: program | whole | tiles
-//! mark      ::= "reduced" | "stored" | "carried" | "limited"
+//! mark      ::= "reduced" | "stored" | "carried" | "limited" | "late"
 //! access    ::= how tensor "[" dim, .. "]" ":" type ["along" axis] ["again over" axes] {"guarded"}
 //! how       ::= "read" | "write" | "combine"               ; combine: atomic operations
 //! dim       ::= affine form over axes | "by" axes | form "+ by" axes
@@ -74,6 +74,8 @@ pub struct Axis {
     pub carried: bool,
     /// It has limits: some of its points do nothing.
     pub limited: bool,
+    /// A limit says where it begins: its first points may do nothing.
+    pub late: bool,
 }
 
 /// What an access does.

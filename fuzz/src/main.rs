@@ -324,6 +324,10 @@ fn digested(files: &[PathBuf], (seed, count): (u64, u64), jobs: usize, stage: St
 fn one(id: Id, args: &Fuzz) -> bool {
     let made = make(id, args.sizes);
     let mut passed = true;
+    if let Some((case, why)) = &made.unchosen {
+        println!("{case}// {why}");
+        passed = false;
+    }
     for case in made.internal.iter().chain(&made.case) {
         print!("{case}");
         let (done, failure) = check(case, MOST_STATEMENTS);

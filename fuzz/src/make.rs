@@ -13,9 +13,9 @@ use crate::{
 use std::fmt;
 use tile_dsl::{
     dtype::DType,
+    engine::testing::{Kind, Random, Refusal, Wild, can_meet, multiplying, wild_schedule, wished_schedule},
     schedule::{Schedule, Target},
     tile::Kernel,
-    engine::testing::{Kind, Random, Refusal, Wild, can_meet, multiplying, wild_schedule, wished_schedule},
 };
 
 /// The most that a case makes a simulator do, in steps of a warp for each CTA.

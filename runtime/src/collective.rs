@@ -144,9 +144,7 @@ impl Communicator {
             (None, true) => Between::Alone(OnceLock::new()),
             (None, false) => Between::Host,
             (Some(links), false) => Between::Links(links),
-            (Some(links), true) => {
-                Between::Nccl(Arc::new(Nccl::join(device, &joined.nccl, links, world)?))
-            }
+            (Some(links), true) => Between::Nccl(Arc::new(Nccl::join(device, &joined.nccl, links, world)?)),
         };
         Ok(Communicator { devices: vec![device.clone()], rank: world.rank(), ranks: world.ranks(), between })
     }

@@ -551,7 +551,8 @@ impl<'a> Checked<'_, 'a> {
         }
         let all = ready.compiled.counted(tiles.iter().map(|n| i128::from(*n)).sum())?;
         let clusters = ready.loaded.and_then(|loaded| loaded.resources.clusters);
-        let ctas = ready.compiled.ctas(all, self.device.multiprocessors().saturating_sub(left).max(1), clusters);
+        let ctas =
+            ready.compiled.ctas(all, self.device.multiprocessors().saturating_sub(left).max(1), clusters);
         Ok(Some(Choice { variant, rules, ready, origin, tiles, ctas }))
     }
 

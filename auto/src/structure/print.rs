@@ -84,6 +84,7 @@ impl Display for Structure {
                 (axis.stored, "stored"),
                 (axis.carried, "carried"),
                 (axis.limited, "limited"),
+                (axis.late, "late"),
             ];
             for (_, mark) in marks.iter().filter(|(holds, _)| *holds) {
                 write!(f, " {mark}")?;

@@ -57,6 +57,7 @@ pub(super) fn read(nest: &Nest, dtype: Option<DType>, column_major: &BTreeSet<St
             stored: structure.accesses.iter().any(stored),
             carried: nest.recurrences.contains_key(&id),
             limited: nest.limits.contains_key(&id),
+            late: nest.limits.get(&id).is_some_and(|limits| limits.from.is_some()),
         });
     }
     structure

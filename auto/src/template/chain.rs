@@ -8,6 +8,8 @@
 //! | stages | 2 or 3 of the two factors that a step reads |
 //! | held | the whole axes, at most 128 points |
 //!
+//! On multiply-adds, lanes share the whole axes of a row: 4 or 8 lanes, 1 to 4 rows each, a step of 8 or 16.
+//!
 //! By warpgroups, beside one that copies by tensor maps; the first product is a step ahead:
 //!
 //! | hole | rule |
@@ -30,14 +32,17 @@ pub(super) const TEMPLATE: Template = Template {
     what: "two products, one of what the other leaves",
     applies: |site| {
         let c = chain(site.structure)?;
-        needs(c.bytes == 2, "the factors have no 16 bits")?;
+        needs(c.bytes >= 2, "the factors are narrower than 16 bits")?;
         needs(c.longest(site) <= 256, "a whole axis has more than 256 points")
     },
     candidates: |site| {
         let Ok(c) = chain(site.structure) else { return Vec::new() };
         let mut found = Vec::new();
-        warpgroups(site, &c, &mut found);
-        warps(site, &c, &mut found);
+        if c.bytes == 2 {
+            warpgroups(site, &c, &mut found);
+            warps(site, &c, &mut found);
+        }
+        lanes(site, &c, &mut found);
         found
     },
 };
@@ -114,6 +119,61 @@ impl Chain<'_> {
         [(self.held, d), (keys, d), (values, e)]
             .into_iter()
             .all(|(access, along)| access.along() == Some(along) && site.extent(along) * self.bytes % 16 == 0)
+    }
+}
+
+/// Lanes share whole axes, and add up by shuffles: on multiply-adds.
+fn lanes(site: &Site<'_>, c: &Chain<'_>, found: &mut Vec<Candidate>) {
+    if c.longest(site) > 128 {
+        return;
+    }
+    let part = |axis: AxisAt, suffix: &str| site.part(axis, suffix);
+    let [d, e] = c.whole;
+    let (i, j) = (site.name(c.i), site.name(c.j));
+    let (iw, il, ir) = (part(c.i, "w"), part(c.i, "l"), part(c.i, "r"));
+    let (dh, dl, dv) = (part(d, "h"), part(d, "l"), part(d, "v"));
+    let (eh, el, ev) = (part(e, "h"), part(e, "l"), part(e, "v"));
+    let (d, e) = (site.name(d), site.name(e));
+    let (v1, v2) = (&c.first.name, &c.second.name);
+    let (q, k, v) = (&c.held.tensor, &c.read[0].tensor, &c.read[1].tensor);
+    // Lanes of a row, and the rows of a warp's lanes.
+    let (most, shared) = if c.longest(site) <= 64 { (64, 4) } else { (128, 8) };
+    for rows in [4, 2, 1] {
+        for bj in [16, 8] {
+            let (apart, bi) = (32 / shared, 4 * 32 / shared * rows);
+            if rows > 1 && bi >= 2 * site.reach(c.i, 1 << 40) {
+                continue;
+            }
+            let text = c
+                .fits(site, most)
+                .then(&site.tile(&[(c.i, bi), (c.j, bj)]))
+                .with(format!("split({i} -> {iw}, {il}, {ir}: {apart}, {rows})"))
+                .with(format!("split({d} -> {dh}, {dl}, {dv}: {shared}, 4)"))
+                .with(format!("split({e} -> {eh}, {el}, {ev}: {shared}, 4)"))
+                .with(format!("reorder({dh}, {dl}, {dv}, {iw}, {il}, {ir}, {j} in {v1})"))
+                .with(format!("reorder({j}, {iw}, {il}, {ir}, {eh}, {el}, {ev} in {v2})"))
+                .with(format!("stage({k}, {v} at {j}: shared, cp_async, vector(16))"))
+                .with(format!("fragment({q} at {i}.o)"))
+                .with(format!("pipeline({j}, 2)"))
+                .with(format!("reduce({v1}: lane)"))
+                .with(format!("bind({iw} -> warp.x, {il} -> lane.y, {dl} -> lane.x, {el} -> lane.x)"))
+                .with(format!("vectorize({dv}, {ev})"));
+            found.push(Candidate {
+                template: TEMPLATE.name,
+                holes: format!("{bi} by {bj}, {shared} lanes a row"),
+                target: site.target(),
+                text: site.layouts().then(&text).done(),
+                shape: Shape {
+                    threads: 128,
+                    tile: vec![(c.i, bi), (c.j, bj)],
+                    stages: 2,
+                    shared: 4 * bj * most * c.bytes,
+                    cores: Some(Cores::Fma),
+                    each: 4 * rows,
+                    ..Shape::default()
+                },
+            });
+        }
     }
 }
 
@@ -199,7 +259,9 @@ fn warpgroups(site: &Site<'_>, c: &Chain<'_>, found: &mut Vec<Candidate>) {
         }
         (true, ..) => [("persistent(1, serpentine)".into(), "order(reversed)".into())],
     };
-    let maximum = s.values.iter().find(|value| value.maximum).map(|value| format!("freeze({})", value.name));
+    // A tile whose first step has no points would be computed twice.
+    let maximum = s.values.iter().find(|value| value.maximum && !s.axes[c.j].late);
+    let maximum = maximum.map(|value| format!("freeze({})", value.name));
     for groups in [groups, 2] {
         if groups > 2 && 64 * groups >= 2 * site.reach(c.i, 1 << 40) || 64 >= 2 * site.reach(c.i, 1 << 40) {
             continue;

@@ -3,7 +3,7 @@
 //! | hole | rule |
 //! |---|---|
 //! | threads | 256, 128 or 32 along the axis that programs share and most is contiguous along; none |
-//! | values as long as an axis | left as they are; computed again where they are read; held, by `fits` of the size |
+//! | values as long as an axis | left as they are; computed again where they are read; held, by `fits` of the size, in registers or in shared memory |
 //! | step | 16, 4 or 1 points of a loop that carries state |
 
 use super::Template;
@@ -21,8 +21,18 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let c = s.lane_axis(true, site.sizes);
     let long: Vec<_> = (0..s.axes.len()).filter(|a| s.long_values().any(|v| v.axes.contains(a))).collect();
     let long: Vec<_> = long.into_iter().filter(|a| s.axes[*a].role != Role::Program).collect();
-    let again = long.iter().fold(Text::default(), |text, axis| text.then(&site.again(*axis)));
+    let again: Vec<Text> = long.iter().map(|axis| site.again_along(&long, *axis)).collect();
     let held = site.fits(&s.with_role(Role::Whole));
+    // What is too much for registers.
+    let along = |axes: &std::collections::BTreeSet<crate::structure::AxisAt>| {
+        axes.iter().any(|a| s.axes[*a].role == Role::Whole)
+    };
+    let values = s.long_values().filter(|v| v.readers > 0).map(|v| (&v.name, &v.axes));
+    let kept = s.reductions.iter().map(|r| (&r.name, &r.axes));
+    let shared = values
+        .chain(kept)
+        .filter(|(_, axes)| along(axes))
+        .fold(held.clone(), |text, (name, _)| text.with(format!("stage({name}: shared)")));
     let holds = !held.clone().done().is_empty();
     let none = Text::default();
     let kept = site.kept();
@@ -30,11 +40,14 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     if kept.is_empty() && long.iter().all(|a| s.axes[*a].role != Role::Whole) {
         values.push(("", &none));
     }
-    if !long.is_empty() && kept.is_empty() {
-        values.push((", values again", &again));
+    if kept.is_empty() {
+        values.extend(again.iter().map(|again| (", values again", again)));
     }
     if (holds && (!long.is_empty() || !kept.is_empty())) || values.is_empty() {
         values.push((", values held", &held));
+    }
+    if shared != held {
+        values.push((", values in shared memory", &shared));
     }
     let steps: &[i64] = if s.is_recurrent() { &[16, 4, 1] } else { &[1] };
     let mut found = Vec::new();
