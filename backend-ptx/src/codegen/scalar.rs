@@ -98,11 +98,6 @@ impl<'c> Codegen<'c, '_> {
             Expr::Bin(op, a, b) => self.binary(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Wrapping(op, a, b) => self.wrapping(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Fma(a, b, c) => self.fused(self.expr(a)?, self.expr(b)?, self.expr(c)?)?,
-            Expr::Xor(a, b) => {
-                let (a, b) = (self.expr(a)?, self.expr(b)?);
-                same_type(a, b)?;
-                self.value(self.builder.build_xor(a.int()?, b.int()?, "")?, a.ty)
-            }
             Expr::Cmp(op, a, b) => self.compare(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Select(c, a, b) => {
                 let (c, a, b) = (self.expr(c)?, self.expr(a)?, self.expr(b)?);
@@ -184,7 +179,7 @@ impl<'c> Codegen<'c, '_> {
         }
         let int = x.int()?;
         match op {
-            UnOp::Not if x.ty == BOOL => Ok(self.value(self.builder.build_not(int, "")?, BOOL)),
+            UnOp::Not => Ok(self.value(self.builder.build_not(int, "")?, x.ty)),
             UnOp::Neg => Ok(self.value(self.builder.build_int_neg(int, "")?, x.ty)),
             UnOp::Abs => {
                 let wraps = self.context.bool_type().const_zero();
@@ -221,8 +216,10 @@ impl<'c> Codegen<'c, '_> {
         }
         let (x, y) = (a.int()?, b.int()?);
         let result = match (op, a.ty == BOOL) {
-            (BinOp::And, true) => builder.build_and(x, y, "")?,
-            (BinOp::Or, true) => builder.build_or(x, y, "")?,
+            (BinOp::And, _) => builder.build_and(x, y, "")?,
+            (BinOp::Or, _) => builder.build_or(x, y, "")?,
+            (BinOp::Xor, _) => builder.build_xor(x, y, "")?,
+            (BinOp::Shl | BinOp::Shr, false) => self.shifted(op, a.ty, x, y)?,
             (BinOp::Add, false) => builder.build_int_nsw_add(x, y, "")?,
             (BinOp::Sub, false) => builder.build_int_nsw_sub(x, y, "")?,
             (BinOp::Mul, false) => builder.build_int_nsw_mul(x, y, "")?,
@@ -236,6 +233,30 @@ impl<'c> Codegen<'c, '_> {
             _ => return malformed(format!("`{}` of {}", op.name(), a.ty)),
         };
         Ok(self.value(result, a.ty))
+    }
+
+    /// Bits moved by a number of places: LLVM leaves the result of as many as there are bits undefined, or of more. PTX does
+    /// not, and LLVM knows: of the comparison nothing is left in the code.
+    fn shifted(&self, op: BinOp, ty: DType, x: IntValue<'c>, by: IntValue<'c>) -> Result<IntValue<'c>> {
+        let builder = &self.builder;
+        let last = by.get_type().const_int(u64::from(ty.format().bits) - 1, false);
+        let within = builder.build_int_compare(IntPredicate::ULE, by, last, "")?;
+        let zero = x.get_type().const_zero();
+        Ok(match (op, ty.is_unsigned()) {
+            // The sign fills all bits, as it does by the last one.
+            (BinOp::Shr, false) => {
+                let by = builder.build_select(within, by, last, "")?.into_int_value();
+                builder.build_right_shift(x, by, true, "")?
+            }
+            (BinOp::Shr, true) => {
+                let shifted = builder.build_right_shift(x, by, false, "")?;
+                builder.build_select(within, shifted, zero, "")?.into_int_value()
+            }
+            _ => {
+                let shifted = builder.build_left_shift(x, by, "")?;
+                builder.build_select(within, shifted, zero, "")?.into_int_value()
+            }
+        })
     }
 
     /// A quotient or a remainder.
@@ -281,7 +302,8 @@ impl<'c> Codegen<'c, '_> {
                     builder.build_select(by_zero, zero, result, "")?.into_int_value()
                 }
             }
-            BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or => {
+            BinOp::Shl => self.shifted(op, a.ty, x, y)?,
+            BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shr => {
                 return malformed(format!("wrapping `{}`", op.name()));
             }
         };

@@ -87,6 +87,9 @@ impl Generator<'_> {
     /// Index values and extents, with `/` and `%`.
     fn integer(&mut self, axes: &[AxisId], depth: usize) -> Expr {
         self.nodes += 1;
+        if depth > 0 && self.chance(12) {
+            return self.bits(axes, depth);
+        }
         if depth > 0 && self.chance(65) {
             let op = *self.random.pick(&[
                 BinOp::Add,
@@ -117,6 +120,24 @@ impl Generator<'_> {
                 node(ExprKind::Const { value, elem: Some(I32) })
             }
         }
+    }
+
+    /// Bits of integers, moved by more places than there are, too.
+    fn bits(&mut self, axes: &[AxisId], depth: usize) -> Expr {
+        let a = Box::new(self.integer(axes, depth - 1));
+        let op = *self.random.pick(&[BinOp::Shl, BinOp::Shr, BinOp::Shr, BinOp::And, BinOp::Or, BinOp::Xor]);
+        if self.chance(10) {
+            return node(ExprKind::Un(UnOp::Not, a));
+        }
+        let literal = match op.shifts() {
+            true => *self.random.pick(&[0.0, 1.0, 2.0, 3.0, 31.0, 32.0, 33.0, -1.0]),
+            false => *self.random.pick(&[1.0, 3.0, 15.0, 255.0, -1.0, -8.0]),
+        };
+        let b = match self.chance(75) {
+            true => node(ExprKind::Const { value: literal, elem: Some(I32) }),
+            false => self.integer(axes, depth - 1),
+        };
+        node(ExprKind::Bin(op, a, Box::new(b)))
     }
 
     fn condition(&mut self, axes: &[AxisId], elem: ElemType, depth: usize) -> Expr {

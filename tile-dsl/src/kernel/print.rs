@@ -377,7 +377,6 @@ impl Printer<'_, '_> {
                 self.out.push_str("wrapping");
                 self.infix(a, op.name(), b)
             }
-            Expr::Xor(a, b) => self.infix(a, "xor", b),
             Expr::Cmp(op, a, b) => self.infix(a, op.name(), b),
             Expr::Select(c, a, b) => self.call("select", &[c, a, b]),
             Expr::Cast(ty, a) => self.call(format_args!("cast {ty} "), &[a]),

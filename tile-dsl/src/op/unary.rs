@@ -19,8 +19,8 @@ pub struct Unary {
     pub usage: Option<&'static str>,
     /// Of floating-point numbers, if it takes them.
     pub float: Option<Real>,
-    /// Of signed integers, if it takes them; their type keeps the low bits ([`DType::wrap`]).
-    pub int: Option<fn(i64) -> i64>,
+    /// Of integers, if it takes them.
+    pub int: Option<Integer>,
     /// Of truth values, if it takes them.
     pub truth: Option<fn(bool) -> bool>,
     /// Of floating-point numbers, widened, if it makes `i32` of them.
@@ -49,6 +49,15 @@ pub struct Real {
     pub least: f64,
     /// Its instructions on an `f32`.
     pub code: fn(&mut dyn Machine, Reg) -> Reg,
+}
+
+/// An operator on integers.
+#[derive(Clone, Copy)]
+pub struct Integer {
+    /// The result, of which the type keeps the low bits ([`DType::wrap`]).
+    pub value: fn(i64) -> i64,
+    /// Whether it takes integers that have no sign.
+    pub unsigned: bool,
 }
 
 /// A magnitude of which eight rounding steps are more than the least normal number: 2⁻²⁴ of it each.
@@ -202,7 +211,7 @@ operators! {
             least: 0.0,
             code: |m, x| m.neg(x),
         }),
-        int: Some(i64::wrapping_neg),
+        int: Some(Integer { value: i64::wrapping_neg, unsigned: false }),
         truth: None,
         key: None,
         results: Results { range: |[lo, hi]| [-hi, -lo], rounds: false, ..Results::rising(|r| r) },
@@ -403,7 +412,7 @@ operators! {
             least: 0.0,
             code: |m, x| m.call(Function::Abs, &[x]),
         }),
-        int: Some(i64::wrapping_abs),
+        int: Some(Integer { value: i64::wrapping_abs, unsigned: false }),
         truth: None,
         key: None,
         results: Results { range: absolute, rounds: false, ..Results::rising(|r| r) },
@@ -440,22 +449,22 @@ operators! {
         },
         drawn: Drawn::Often,
     };
-    /// `!c`: true where the condition is false.
+    /// `!c`: true where the condition is false, and of integers the bits that an element lacks.
     ///
     /// ```text
     /// select(!(a < b), a, b)
     /// ```
-    /// - Requires: a bool: what a comparison gives, or an element of a mask.
-    /// - Costs: nothing, or an instruction on predicates. `!(a < b)` and `a >= b` differ where an element is NaN.
-    /// - See also: `and`, `or`, `select`.
+    /// - Requires: a bool, which is what a comparison gives or an element of a mask; or an `i32` or `u32`.
+    /// - Costs: nothing, or an instruction. `!(a < b)` and `a >= b` differ where an element is NaN.
+    /// - See also: `and`, `or`, `xor`, `select`.
     Not => Unary {
         name: "not",
         usage: None,
         float: None,
-        int: None,
+        int: Some(Integer { value: |x| !x, unsigned: true }),
         truth: Some(|x| !x),
         key: None,
-        results: Results { rounds: false, ..Results::rising(|r| r) },
+        results: Results { range: |[lo, hi]| [-hi - 1.0, -lo - 1.0], rounds: false, ..Results::rising(|r| r) },
         drawn: Drawn::Never,
     };
     /// `order(x)`: each element as an `i32` that lies between others as the element does. −0 comes before +0, and any NaN last.
@@ -527,7 +536,10 @@ impl UnOp {
         let row = self.row();
         match dtype.format().kind {
             Kind::Float(_) => row.float.is_some() || row.key.is_some(),
-            Kind::Int { signed, computes } => signed && computes && row.int.is_some(),
+            Kind::Int { signed, computes } => match row.int {
+                Some(int) => computes && (signed || int.unsigned),
+                None => false,
+            },
             Kind::Bool => row.truth.is_some(),
         }
     }
@@ -539,7 +551,7 @@ impl UnOp {
 
     /// The result on a value of an integer type; `None` if it takes no integers.
     pub fn of_integer(self, dtype: DType, x: i64) -> Option<i64> {
-        self.row().int.map(|value| dtype.wrap(value(x)))
+        self.row().int.map(|int| dtype.wrap((int.value)(x)))
     }
 
     /// The operators that random programs give such operands.

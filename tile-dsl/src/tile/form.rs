@@ -161,7 +161,7 @@ forms! {
     /// ```
     /// - Shape: the axes and the element type of the `let mut` that bound the name.
     /// - Computes: `x = x + f`, `max(x, f)`, `min(x, f)` and `x = dot(.., x)` are reductions over all of the axis, if the loop uses `x` nowhere else. Any other update is a recurrence, in the order of the text, as in the example: there the size of a tile is part of what is computed, and the schedule says it.
-    /// - Requires: a `let mut` outside of the loop. `+=`, `-=`, `*=` and `/=` are short for the operator.
+    /// - Requires: a `let mut` outside of the loop. `+=`, `-=` and the like are short for the operator.
     /// - Costs: a register for each element that a thread holds, for the whole loop. A recurrence cannot be shared out among units along its loop; several values that are carried together are combined together.
     /// - See also: `tiles`, `sum over an axis`, `tile`, `reduce`.
     Assign = "assignment", "x += ..;", false;

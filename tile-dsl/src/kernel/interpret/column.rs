@@ -102,8 +102,8 @@ pub(super) fn un(op: UnOp, a: &Column) -> Eval {
         (Column::Float(v, dtype), Some(real), ..) => {
             floats(v.iter().map(|x| (real.value)(*x)).collect(), *dtype)
         }
-        (Column::Int(v, dtype), _, Some(f), _) => {
-            Ok(Column::Int(v.iter().map(|n| dtype.wrap(f(*n))).collect(), *dtype))
+        (Column::Int(v, dtype), _, Some(int), _) => {
+            Ok(Column::Int(v.iter().map(|n| dtype.wrap((int.value)(*n))).collect(), *dtype))
         }
         (Column::Bool(v), .., Some(f)) => Ok(Column::Bool(v.iter().map(|b| f(*b)).collect())),
         _ => Err((0, format!("{} of another type", op.name()))),
@@ -151,15 +151,6 @@ pub(super) fn fma(a: &Column, b: &Column, c: &Column) -> Eval {
             floats(a.iter().zip(b).zip(c).map(|((a, b), c)| a.mul_add(*b, *c)).collect(), *dtype)
         }
         _ => Err((0, "fma of something else than floats".into())),
-    }
-}
-
-pub(super) fn xor(a: &Column, b: &Column) -> Eval {
-    match (a, b) {
-        (Column::Int(a, dtype), Column::Int(b, _)) => {
-            Ok(Column::Int(a.iter().zip(b).map(|(x, y)| x ^ y).collect(), *dtype))
-        }
-        _ => Err((0, "xor of something else than integers".into())),
     }
 }
 

@@ -83,6 +83,8 @@ impl Build<'_> {
             ExprKind::Bin(op, a, b) => {
                 let a = self.expr(a, Some(own), stmt, items)?;
                 let b = self.expr(b, Some(own), stmt, items)?;
+                // Other integers of as many bits say the same: a number of places that is negative is too large, and the other way round.
+                let b = if op.shifts() { cast(b, own) } else { b };
                 combine(*op, a, b)
             }
             ExprKind::Cmp(op, a, b) => {

@@ -197,7 +197,7 @@ impl Reader<'_> {
                 return self.fail(
                     binary,
                     format!("the operator `{symbol}` is not supported in a kernel"),
-                    "operators are + - * / % == != < <= > >= & |",
+                    "operators are + - * / % == != < <= > >= & | ^ << >>",
                 );
             }
         };
