@@ -20,6 +20,7 @@
 //! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs round order tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
 //! | `== != < <= > >=`, `& \| ^ !`, `select(c, a, b)` | conditions |
 //! | `& \| ^ !`, `<<`, `>>` | bits of integers |
+//! | `random(seed, i, w)`, `uniform(u)` | 32 random bits, and a number in [0, 1) of them |
 //! | `x.cast::<T>()` | conversion, rounding to nearest |
 //! | an axis as a value | its index, `i32` |
 
@@ -174,6 +175,16 @@ pub fn argmax(_x: Tile, _axis: Tile) -> Tile {
 
 /// Where the smallest element along an axis is: the first of equal ones, or of NaN.
 pub fn argmin(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// 32 random bits, `u32`: word `w` of the four that Philox4x32-10 makes of the key (`seed`, 0) and the counter (`i`, 0, 0, 0).
+pub fn random(_seed: Tile, _i: Tile, _w: Tile) -> Tile {
+    Tile
+}
+
+/// A number from 0 to below 1 by the first 24 bits of a word.
+pub fn uniform(_u: Tile) -> Tile {
     Tile
 }
 

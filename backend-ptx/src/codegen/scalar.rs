@@ -15,7 +15,7 @@ use tile_dsl::{
     dtype::{DType, Float},
     index::Extent,
     kernel::{Expr, Param, Var},
-    op::{BinOp, CmpOp, UnOp},
+    op::{BinOp, CmpOp, UnOp, random},
 };
 
 pub(super) const F32: DType = DType::F32;
@@ -166,8 +166,10 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn unary(&self, op: UnOp, x: Value<'c>) -> Result<Value<'c>> {
-        if op == UnOp::Order {
-            return self.ordered(x);
+        match op {
+            UnOp::Order => return self.ordered(x),
+            UnOp::Uniform => return self.fraction(x),
+            _ => {}
         }
         if x.ty.is_float() {
             let Some(real) = op.row().float else {
@@ -201,6 +203,43 @@ impl<'c> Codegen<'c, '_> {
         let is_nan = builder.build_float_compare(FloatPredicate::UNO, x, x, "")?;
         let last = ty.const_int(i32::MAX as u64, false);
         Ok(self.value(builder.build_select(is_nan, last, key, "")?, I32))
+    }
+
+    /// The first 24 bits of a word behind the binary point: [`UnOp::Uniform`].
+    fn fraction(&self, x: Value<'c>) -> Result<Value<'c>> {
+        let (builder, word, float) = (&self.builder, x.int()?, self.context.f32_type());
+        let first =
+            builder.build_right_shift(word, word.get_type().const_int(8, false), false, "")?;
+        let whole = builder.build_unsigned_int_to_float(first, float, "")?;
+        let unit = float.const_float(1.0 / f64::from(1u32 << 24));
+        Ok(self.value(builder.build_float_mul(whole, unit, "")?, F32))
+    }
+
+    /// A word of [`philox4x32`](random::philox4x32). What the four words share LLVM finds.
+    fn random(&self, word: usize, seed: IntValue<'c>, i: IntValue<'c>) -> Result<IntValue<'c>> {
+        let (builder, int, long) = (&self.builder, self.context.i32_type(), self.context.i64_type());
+        let zero = int.const_zero();
+        // The upper and the lower half of a product.
+        let product = |factor: u32, x: IntValue<'c>| -> Result<[IntValue<'c>; 2]> {
+            let wide = builder.build_int_z_extend(x, long, "")?;
+            let whole = builder.build_int_mul(wide, long.const_int(factor.into(), false), "")?;
+            let upper = builder.build_right_shift(whole, long.const_int(32, false), false, "")?;
+            Ok([builder.build_int_truncate(upper, int, "")?, builder.build_int_truncate(whole, int, "")?])
+        };
+        let mixed = |upper: IntValue<'c>, x: IntValue<'c>, key: IntValue<'c>| {
+            builder.build_xor(builder.build_xor(upper, x, "")?, key, "")
+        };
+        let (mut key, mut counter) = ([seed, zero], [i, zero, zero, zero]);
+        for _ in 0..random::ROUNDS {
+            let [a, b, c, d] = counter;
+            let ([first, low], [second, lower]) =
+                (product(random::FACTORS[0], a)?, product(random::FACTORS[1], c)?);
+            counter = [mixed(second, b, key[0])?, lower, mixed(first, d, key[1])?, low];
+            for (part, by) in key.iter_mut().zip(random::WEYL) {
+                *part = builder.build_int_add(*part, int.const_int(by.into(), false), "")?;
+            }
+        }
+        Ok(counter[word])
     }
 
     fn binary(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
@@ -303,6 +342,9 @@ impl<'c> Codegen<'c, '_> {
                 }
             }
             BinOp::Shl => self.shifted(op, a.ty, x, y)?,
+            BinOp::Random0 | BinOp::Random1 | BinOp::Random2 | BinOp::Random3 => {
+                self.random(op.random_word().unwrap_or(0), x, y)?
+            }
             BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shr => {
                 return malformed(format!("wrapping `{}`", op.name()));
             }

@@ -76,7 +76,8 @@ impl Generator<'_> {
                 let scalar = self.scalar(elem);
                 node(ExprKind::Scalar(scalar))
             }
-            43..52 => {
+            43 => self.random(axes, elem),
+            44..52 => {
                 let whole = self.integer(axes, 2);
                 self.cast(whole, I32, elem)
             }
@@ -120,6 +121,15 @@ impl Generator<'_> {
                 node(ExprKind::Const { value, elem: Some(I32) })
             }
         }
+    }
+
+    /// A random number of two integers, in a type.
+    fn random(&mut self, axes: &[AxisId], elem: ElemType) -> Expr {
+        let words = [BinOp::Random0, BinOp::Random1, BinOp::Random2, BinOp::Random3];
+        let (seed, i) = (self.integer(axes, 0), self.integer(axes, 1));
+        let word = node(ExprKind::Bin(*self.random.pick(&words), Box::new(seed), Box::new(i)));
+        let number = node(ExprKind::Un(UnOp::Uniform, Box::new(word)));
+        self.cast(number, F32, elem)
     }
 
     /// Bits of integers, moved by more places than there are, too.
@@ -388,12 +398,13 @@ impl Generator<'_> {
             ExprKind::Const { elem, .. } => (vec![], (*elem)?),
             ExprKind::Scalar(id) => (vec![], self.kernel.scalars[usize::from(id.0)].elem),
             ExprKind::Var(id) => var(*id).map(|k| (k.axes.clone(), k.elem))?,
-            ExprKind::Un(op, x) => match op.row().key {
-                Some(_) => (of(x)?.0, I32),
+            ExprKind::Un(op, x) => match op.row().makes {
+                Some(_) => (of(x)?.0, ElemType::Fixed(op.result(DType::F32))),
                 None => of(x)?,
             },
-            ExprKind::Bin(_, a, b) => {
+            ExprKind::Bin(op, a, b) => {
                 let ((a, elem), (b, _)) = (of(a)?, of(b)?);
+                let elem = if op.random_word().is_some() { ElemType::Fixed(DType::U32) } else { elem };
                 (join(a, b), elem)
             }
             ExprKind::Cmp(_, a, b) => (join(of(a)?.0, of(b)?.0), bool_type),

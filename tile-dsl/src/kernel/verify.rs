@@ -257,7 +257,7 @@ impl Verifier<'_> {
             }),
             Expr::Bin(op, a, b) => same(a, b).and_then(|t| {
                 let row = op.row();
-                ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), t)
+                ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), op.result(t))
             }),
             Expr::Wrapping(op, a, b) => same(a, b).and_then(|t| ok(op.wraps(t), t)),
             Expr::Fma(a, b, c) => {

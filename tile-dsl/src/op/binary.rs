@@ -4,6 +4,7 @@
 //! Whoever asks about an operator asks its row.
 
 use super::{
+    random,
     functions::{Function, Machine, Reg},
     unary::{Magnitude, of_zero},
 };
@@ -36,6 +37,8 @@ pub enum Form {
     Word,
     /// `max(a, b)`.
     Function,
+    /// As a function. Kernels do not call it, but this one, which is short for what has it.
+    Part(&'static str),
 }
 
 /// An operator on floating-point numbers. Those of fewer bits than `f32` are widened, and results rounded.
@@ -181,6 +184,25 @@ const fn shifted_left(x: i64, by: i64) -> i64 {
 /// and `shr.u32`).
 const fn shifted_right(x: i64, by: i64) -> i64 {
     if by < 0 || by > 31 { x >> 63 } else { x >> by }
+}
+
+/// A word of 32 random bits, of two others.
+const RANDOM: Binary =
+    Binary { name: "random", symbols: &[], form: Form::Part("random"), float: None, int: None, truth: None };
+
+const WORD: Integer = Integer {
+    value: |_, _| 0,
+    checked: |_, _| None,
+    wraps: true,
+    neutral: [None, None],
+    results: Results { range: |_, _| [0.0, u32::MAX as f64], unit: Unit::Whole },
+};
+
+impl Integer {
+    /// The same range, of another function that may take all operands.
+    const fn with(self, value: fn(i64, i64) -> i64) -> Integer {
+        Integer { value, ..self }
+    }
 }
 
 macro_rules! operators {
@@ -513,6 +535,14 @@ operators! {
         }),
         truth: None,
     };
+    /// The first word of [`philox4x32`](super::random::philox4x32) of the key (a, 0) and the counter (b, 0, 0, 0).
+    Random0 => Binary { name: "random0", int: Some(WORD.with(random::word::<0>)), ..RANDOM };
+    /// The second word of [`philox4x32`](super::random::philox4x32) of the key (a, 0) and the counter (b, 0, 0, 0).
+    Random1 => Binary { name: "random1", int: Some(WORD.with(random::word::<1>)), ..RANDOM };
+    /// The third word of [`philox4x32`](super::random::philox4x32) of the key (a, 0) and the counter (b, 0, 0, 0).
+    Random2 => Binary { name: "random2", int: Some(WORD.with(random::word::<2>)), ..RANDOM };
+    /// The fourth word of [`philox4x32`](super::random::philox4x32) of the key (a, 0) and the counter (b, 0, 0, 0).
+    Random3 => Binary { name: "random3", int: Some(WORD.with(random::word::<3>)), ..RANDOM };
 }
 
 impl BinOp {
@@ -546,18 +576,43 @@ impl BinOp {
         self.row().int.map_or([None; 2], |int| int.neutral)
     }
 
-    /// Whether it moves bits by a number of places, which may have another type than they.
+    /// Whether it moves bits by a number of places.
     pub const fn shifts(self) -> bool {
         matches!(self, BinOp::Shl | BinOp::Shr)
     }
 
-    /// Whether values of a type wrap around: one of `+ - * / % <<` of integers.
+    /// The word of `random` that it is.
+    pub fn random_word(self) -> Option<usize> {
+        [BinOp::Random0, BinOp::Random1, BinOp::Random2, BinOp::Random3].iter().position(|op| *op == self)
+    }
+
+    /// Whether each operand of a kernel may have a type of its own among those that it takes: the bits alone count.
+    pub fn takes_bits(self) -> bool {
+        self.shifts() || self.random_word().is_some()
+    }
+
+    /// The type of the result, by that of the left operand.
+    pub fn result(self, dtype: DType) -> DType {
+        if self.random_word().is_some() { DType::U32 } else { dtype }
+    }
+
+    /// As a kernel writes it.
+    pub fn written(self) -> &'static str {
+        let row = self.row();
+        match (row.form, row.symbols) {
+            (Form::Part(of), _) => of,
+            (_, [symbol, ..]) => symbol,
+            (_, []) => row.name,
+        }
+    }
+
+    /// Whether values of a type wrap around: one of `+ - * / % <<` of integers, or random.
     pub fn wraps(self, dtype: DType) -> bool {
         dtype.is_integer() && self.row().int.is_some_and(|int| int.wraps)
     }
 
     /// The result on values of an integer type; `None` if it takes no integers.
     pub fn of_integers(self, dtype: DType, a: i64, b: i64) -> Option<i64> {
-        self.row().int.map(|int| dtype.wrap((int.value)(a, b)))
+        self.row().int.map(|int| self.result(dtype).wrap((int.value)(a, b)))
     }
 }

@@ -367,6 +367,25 @@ forms! {
     /// - See also: `sum over an axis`, `mul`, `tf32`, `tensor_core`, `split_k`.
     Dot = "dot", "dot(a, b, acc), or dot(a, b, acc, tf32)", true;
 
+    /// `random(seed, i, w)`: 32 random bits: word `w` of the four that Philox4x32-10 makes of the key (`seed`, 0) and the counter (`i`, 0, 0, 0).
+    ///
+    /// ```text
+    /// fn dropout(x: &Tensor<f32, { 4 * N }>, p: f32, seed: i32, y: &mut Tensor<f32, { 4 * N }>) {
+    ///     let i = program_tile(N);
+    ///     let w = whole(4);
+    ///     let keep = uniform(random(seed, i, w)) >= p;
+    ///     store(y, [4 * i + w], select(keep, load(x, [4 * i + w]) / (1.0 - p), 0.0));
+    /// }
+    /// ```
+    /// - Shape: the axes of all three together.
+    /// - Elements: the result is `u32`. `seed` and `i` are `i32` or `u32`, of which the bits count. `w` is an integer, of which the last two bits count.
+    /// - Error: none. Equal operands give equal bits on every GPU and in every schedule (Salmon et al., SC 2011).
+    /// - PTX: `mul.hi.u32`, `mul.lo.u32` and `lop3.b32`, ten times.
+    /// - Requires: nothing that is summed in `w`, which is read several times: bind it first. Different points need different pairs of `i` and `w`.
+    /// - Costs: about 60 instructions for the four words of an `i` together. They are computed once where one thread has all four, as with `unroll(w)` or `vectorize(w)`.
+    /// - See also: `uniform`, `xor`.
+    Random = "random", "random(seed, i, w)", true;
+
     /// `argmax(x, j)`: where the greatest element along an axis is, of equal ones the first.
     ///
     /// ```text

@@ -23,7 +23,7 @@ use crate::{
     diagnostic::{Diagnostic, replace},
     dtype::DType,
     index::{Affine, AxisId, Extent},
-    op::{BinOp, RedOp},
+    op::{Makes, RedOp},
     span::SpanId,
 };
 use combine::Combined;
@@ -325,7 +325,7 @@ impl<'k> Checker<'k> {
             },
             ExprKind::Un(op, x) => {
                 let op = *op;
-                let expected = expected.filter(|_| op.row().key.is_none());
+                let expected = expected.filter(|_| op.row().makes.is_none());
                 let found = self.infer(x, expected)?;
                 let row = op.row();
                 let fits = match found.elem {
@@ -340,6 +340,10 @@ impl<'k> Checker<'k> {
                     };
                     let error = Diagnostic::new(span, format!("`{name}` of {elem} value"));
                     self.error(match (row.float, row.int) {
+                        _ if let Some(Makes::Fraction(_)) = row.makes => match found.elem == BOOL {
+                            true => error.remark("it takes words of 32 random bits: `random(seed, i, 0)`"),
+                            false => error.rewrite(x.span, "", ".cast::<u32>()"),
+                        },
                         (None, Some(_)) if is_integer(found.elem) => {
                             error.remark(STORED_ONLY).rewrite(x.span, "", format!(".cast::<{to}>()"))
                         }
@@ -349,8 +353,8 @@ impl<'k> Checker<'k> {
                     });
                     return None;
                 }
-                let elem = match row.key {
-                    Some(_) => I32,
+                let elem = match row.makes {
+                    Some(_) => ElemType::Fixed(op.result(DType::F32)),
                     None => found.elem,
                 };
                 Some(ValueType { elem, ..found })

@@ -3,7 +3,7 @@
 
 use crate::{
     dtype::{DType, Kind},
-    op::{BinOp, CmpOp, RedOp, UnOp},
+    op::{BinOp, CmpOp, Makes, RedOp, UnOp},
 };
 
 /// One value a thread.
@@ -95,8 +95,14 @@ fn floats(values: Vec<f32>, dtype: DType) -> Eval {
 
 pub(super) fn un(op: UnOp, a: &Column) -> Eval {
     let row = op.row();
-    if let (Column::Float(v, _), Some(key)) = (a, row.key) {
-        return Ok(Column::Int(v.iter().map(|x| key(*x).into()).collect(), DType::I32));
+    match (a, row.makes) {
+        (Column::Float(v, _), Some(Makes::Key(key))) => {
+            return Ok(Column::Int(v.iter().map(|x| key(*x).into()).collect(), DType::I32));
+        }
+        (Column::Int(v, DType::U32), Some(Makes::Fraction(value))) => {
+            return Ok(Column::Float(v.iter().map(|n| value(*n as u32)).collect(), DType::F32));
+        }
+        _ => {}
     }
     match (a, row.float, row.int, row.truth) {
         (Column::Float(v, dtype), Some(real), ..) => {

@@ -2,7 +2,7 @@
 
 use crate::{
     dtype::{DType, Float, Kind},
-    op::{BinOp, CmpOp, UnOp, binary::of_sum, unary::Magnitude},
+    op::{BinOp, CmpOp, Makes, UnOp, binary::of_sum, unary::Magnitude},
 };
 
 /// Arithmetic of the evaluator. `root`: the result is stored as it is, so its rounding is accounted to the store.
@@ -45,10 +45,12 @@ impl Semantics for Exact {
     fn un(op: UnOp, dtype: DType, x: f64, _: bool) -> f64 {
         let row = op.row();
         let result = match dtype.format().kind {
-            Kind::Float(_) => match (row.float, row.key) {
+            Kind::Float(_) => match (row.float, row.makes) {
                 (Some(real), _) => Some(dtype.round((real.value)(x as f32)).into()),
-                (None, key) => key.map(|key| key(x as f32).into()),
+                (None, Some(Makes::Key(key))) => Some(key(x as f32).into()),
+                (None, _) => None,
             },
+            Kind::Int { .. } if let Some(Makes::Fraction(value)) = row.makes => Some(value(x as u32).into()),
             Kind::Int { .. } => op.of_integer(dtype, x as i64).map(|n| n as f64),
             Kind::Bool => row.truth.map(|value| u8::from(value(x != 0.0)).into()),
         };

@@ -24,32 +24,41 @@ impl Checker<'_> {
             ElemType::Fixed(dtype) => op.takes(dtype),
             ElemType::Generic => op.row().float.is_some(),
         };
-        // A number of places may have a type of its own.
-        let apart = op.shifts() && takes(left.elem) && takes(right.elem);
         let row = op.row();
+        let (sides, taken) = ([&left, &right], [takes(left.elem), takes(right.elem)]);
         // No cast of the other operand helps.
-        let sides = [&left, &right];
         let float = sides.into_iter().find(|side| is_float(side.elem) && row.float.is_none());
         let found = match float.filter(|_| sides.iter().all(|side| side.elem != BOOL)) {
             Some(float) => float.clone(),
-            None if apart => joined(&left, &right),
-            None => self.same(a, b, sides, span, written(op))?,
+            // Each may have a type of its own.
+            None if op.takes_bits() => match taken {
+                [true, false] => right.clone(),
+                _ => joined(&left, &right),
+            },
+            None => self.same(a, b, sides, span, op.written())?,
         };
         if takes(found.elem) {
-            return Some(found);
+            let elem = match found.elem {
+                ElemType::Fixed(dtype) => ElemType::Fixed(op.result(dtype)),
+                ElemType::Generic => ElemType::Generic,
+            };
+            return Some(ValueType { elem, ..found });
         }
         let stored_only = is_integer(found.elem) && row.int.is_some();
         let help = match (row.float, row.truth) {
             _ if stored_only => STORED_ONLY,
             (None, Some(_)) => "it takes bools, such as results of comparisons, and the bits of i32 and u32 values",
             (None, None) if op.shifts() => "only i32 and u32 values have bits that move",
+            (None, None) if op.takes_bits() => "a seed and a counter are i32 or u32 values",
             (None, None) => "remainders are of i32 and u32 values only",
             (Some(_), _) => "`.cast::<i32>()` makes numbers of them; `&`, `|`, `==` and `!=` combine them",
         };
-        let message = format!("`{}` of {} values", written(op), self.kernel.elem_name(found.elem));
+        let message = format!("`{}` of {} values", op.written(), self.kernel.elem_name(found.elem));
         let error = Diagnostic::new(span, message).remark(help);
-        let widened = [&*a, &*b].into_iter().filter(|operand| stored_only && !untyped(operand));
-        let widened: Vec<SpanId> = widened.map(|operand| operand.span).collect();
+        let widened = [&*a, &*b].into_iter().zip(taken).filter(|(operand, taken)| {
+            stored_only && !untyped(operand) && !(op.takes_bits() && *taken)
+        });
+        let widened: Vec<SpanId> = widened.map(|(operand, _)| operand.span).collect();
         self.error(match widened[..] {
             [at] => error.rewrite(at, "", ".cast::<i32>()"),
             _ => error,
@@ -120,11 +129,6 @@ impl Checker<'_> {
         }
         Some(joined(left, right))
     }
-}
-
-/// An operator as a kernel writes it.
-fn written(op: BinOp) -> &'static str {
-    op.row().symbols.first().copied().unwrap_or(op.name())
 }
 
 /// The first operand's elements along the axes of both.
