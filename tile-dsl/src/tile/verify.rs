@@ -410,10 +410,11 @@ impl<'k> Checker<'k> {
             ExprKind::Dot(a, b, c) => {
                 let left = self.infer(a, None);
                 let right = self.infer(b, left.as_ref().map(|t| t.elem));
+                let sums = dot::accumulator(left.as_ref().map(|t| t.elem), right.as_ref().map(|t| t.elem));
                 if let (Some(left), Some(right)) = (&left, &right) {
-                    self.literal_accumulator(left, right, c, expected.unwrap_or(F32))?;
+                    self.literal_accumulator(left, right, c, expected.unwrap_or(sums))?;
                 }
-                let acc = self.infer(c, expected.or(Some(F32)));
+                let acc = self.infer(c, expected.or(Some(sums)));
                 self.dot(&left?, &right?, &acc?, [a.span, b.span, c.span], span)
             }
         }

@@ -56,6 +56,22 @@ impl Column {
         }
     }
 
+    /// As numbers that have every float and every integer of 32 bits.
+    pub fn to_f64(&self) -> Result<Vec<f64>, Fault> {
+        match self {
+            Column::Int(v, _) => Ok(v.iter().map(|n| *n as f64).collect()),
+            _ => Ok(self.to_f32()?.into_iter().map(f64::from).collect()),
+        }
+    }
+
+    /// Sums in a type: rounded once, or wrapped around.
+    pub fn sums(values: Vec<f64>, dtype: DType) -> Column {
+        match dtype.is_integer() {
+            true => Column::Int(values.into_iter().map(|x| dtype.wrap(x as i64)).collect(), dtype),
+            false => Column::elements(values.into_iter().map(|x| x as f32).collect(), dtype),
+        }
+    }
+
     /// The values of `new` where `mask` is true, these elsewhere.
     pub fn merged(&self, new: &Column, mask: &[bool]) -> Column {
         fn pick<T: Copy>(old: &[T], new: &[T], mask: &[bool]) -> Vec<T> {

@@ -20,7 +20,7 @@ pub(crate) trait Semantics {
     /// An index value as a number.
     fn number(x: Self::E) -> f64;
     fn cast(from: DType, to: DType, x: Self::E, root: bool) -> Self::E;
-    /// `acc + a·b`, rounded once, in the accumulator's type.
+    /// `acc + a·b` in the accumulator's type: rounded once, or wrapped around.
     fn fma(dtype: DType, a: Self::E, b: Self::E, acc: Self::E) -> Self::E;
     /// A factor of products that are added with fewer bits than f32 has: errors may be so much larger.
     fn coarse(x: Self::E, _by: f64) -> Self::E {
@@ -86,6 +86,9 @@ impl Semantics for Exact {
     }
 
     fn fma(dtype: DType, a: f64, b: f64, acc: f64) -> f64 {
+        if dtype.is_integer() {
+            return Self::bin(BinOp::Add, dtype, Self::bin(BinOp::Mul, dtype, a, b, false), acc, false);
+        }
         dtype.round((a as f32).mul_add(b as f32, acc as f32)).into()
     }
 }
@@ -182,6 +185,9 @@ impl Semantics for Bounded {
     }
 
     fn fma(dtype: DType, a: (f64, f64), b: (f64, f64), acc: (f64, f64)) -> (f64, f64) {
+        if dtype.is_integer() {
+            return Self::input(Exact::fma(dtype, a.0, b.0, acc.0));
+        }
         let (v, m) = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
         intermediate(dtype, known((v, of_sum(v, m))), false)
     }

@@ -77,7 +77,7 @@ fn encodings_of_instructions_stay() {
         let more = [bytes, &[7]].concat();
         assert_eq!(postcard::from_bytes::<(Atom, u8)>(&more).unwrap(), (atom, 7), "{label}");
     }
-    for bytes in [&[5][..], &[2], &[2, 0], &[2, 33]] {
+    for bytes in [&[7][..], &[6, 5], &[2], &[2, 0], &[2, 33]] {
         assert!(postcard::from_bytes::<Atom>(bytes).is_err(), "{bytes:?}");
     }
 }
