@@ -129,7 +129,7 @@ impl Generator<'_> {
         let (seed, i) = (self.integer(axes, 0), self.integer(axes, 1));
         let word = node(ExprKind::Bin(*self.random.pick(&words), Box::new(seed), Box::new(i)));
         let number = node(ExprKind::Un(UnOp::Uniform, Box::new(word)));
-        self.cast(number, F32, elem)
+        self.cast(number, ElemType::Fixed(DType::F32), elem)
     }
 
     /// Bits of integers, moved by more places than there are, too.

@@ -9,6 +9,7 @@ use crate::{
     index::AxisId,
     machine::{Unit, UnitDim},
     nest::{Digit, Ends, LoopKind, Step, Steps, ends},
+    op::BinOp,
     program::Variant,
 };
 

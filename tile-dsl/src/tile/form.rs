@@ -359,9 +359,9 @@ forms! {
     /// }
     /// ```
     /// - Shape: the axes of `acc`. Each is an axis of `a` or of `b`.
-    /// - Elements: `a` and `b` have one floating-point type. `acc` has that type, or `f32`.
-    /// - Error: products are exact, additions round in the type of `acc`, and a schedule may add in another order. `dot(a, b, acc, tf32)` rounds `a` and `b` to tf32 first. Two factors of `f8` are added with fewer bits by tensor cores.
-    /// - PTX: `fma.rn.f32`; by `tensor_core` also `mma.sync` and `wgmma.mma_async`.
+    /// - Elements: `a` and `b` have one floating-point type, and `acc` has that type, or `f32`. Or `a` and `b` are `i8` or `u8`, each its own, and `acc` is `i32`.
+    /// - Error: none for integers, whose sums wrap around. Of floats products are exact, additions round in the type of `acc`, and a schedule may add in another order. `dot(a, b, acc, tf32)` rounds `a` and `b` to tf32 first. Two factors of `f8` are added with fewer bits by tensor cores.
+    /// - PTX: `fma.rn.f32`, of integers `mad.lo.s32`; by `tensor_core` also `mma.sync` and `wgmma.mma_async`.
     /// - Requires: a summed axis is in both factors, and is none of `program_tile`. At least one axis is summed.
     /// - Costs: a multiplication and an addition for each point of all axes together.
     /// - See also: `sum over an axis`, `mul`, `tf32`, `tensor_core`, `split_k`.
