@@ -26,7 +26,8 @@
 
 use std::marker::PhantomData;
 use std::ops::{
-    Add, AddAssign, BitAnd, BitOr, BitXor, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem, Shl, Shr, Sub, SubAssign,
+    Add, AddAssign, BitAnd, BitOr, BitXor, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem, Shl, Shr, Sub,
+    SubAssign,
 };
 
 /// A tensor parameter: element type, then its dimensions, outermost first: names (`M`), numbers (`3`) or

@@ -208,8 +208,7 @@ impl<'c> Codegen<'c, '_> {
     /// The first 24 bits of a word behind the binary point: [`UnOp::Uniform`].
     fn fraction(&self, x: Value<'c>) -> Result<Value<'c>> {
         let (builder, word, float) = (&self.builder, x.int()?, self.context.f32_type());
-        let first =
-            builder.build_right_shift(word, word.get_type().const_int(8, false), false, "")?;
+        let first = builder.build_right_shift(word, word.get_type().const_int(8, false), false, "")?;
         let whole = builder.build_unsigned_int_to_float(first, float, "")?;
         let unit = float.const_float(1.0 / f64::from(1u32 << 24));
         Ok(self.value(builder.build_float_mul(whole, unit, "")?, F32))

@@ -4,7 +4,7 @@ use tilewright::prelude::*;
 
 /// y = x · scale, or 0 with probability p. Element n has word n mod 4 of the counter n / 4.
 #[tile_kernel]
-pub fn dropout<T: Float>(x: &Tensor<T, N>, p: f32, scale: f32, seed: i32, y: &mut Tensor<T, N>) {
+pub fn dropout<T: Float>(x: &Tensor<T, N>, y: &mut Tensor<T, N>, p: f32, scale: f32, seed: i32) {
     let n = program_tile(N);
     let keep = uniform(random(seed, n >> 2, n)) >= p;
     store(y, [n], select(keep, load(x, [n]).cast::<f32>() * scale, 0.0).cast::<T>());

@@ -79,9 +79,13 @@ fn philox(seed: u32, i: u32) -> [u32; 4] {
 
 fn dropped<T: Float>() {
     assert_eq!(philox(0, 0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
-    for (shape, p, seed) in
-        [(&[0][..], 0.5, 1), (&[1], 0.25, -3), (&[3, 5], 0.0, 7), (&[2, 1030], 0.1, i32::MAX), (&[4096], 1.0, 0)]
-    {
+    for (shape, p, seed) in [
+        (&[0][..], 0.5, 1),
+        (&[1], 0.25, -3),
+        (&[3, 5], 0.0, 7),
+        (&[2, 1030], 0.1, i32::MAX),
+        (&[4096], 1.0, 0),
+    ] {
         let len = shape.iter().product();
         let x = normal::<T>(1, len);
         let mut y = poisoned(shape);
@@ -110,7 +114,9 @@ fn elements_are_dropped() {
 
 /// Products of integers are exact, so the scales alone round.
 fn quantized<T: Float>() {
-    for [m, n, k] in [[0, 3, 4], [3, 5, 0], [1, 1, 1], [1, 9, 2100], [7, 19, 530], [17, 33, 65], [65, 70, 144]] {
+    for [m, n, k] in
+        [[0, 3, 4], [3, 5, 0], [1, 1, 1], [1, 9, 2100], [7, 19, 530], [17, 33, 65], [65, 70, 144]]
+    {
         let number = |n: usize| (n * 40_503 + n / 5 * 17) as i8;
         let x: Vec<i8> = (0..m * k).map(number).collect();
         let w: Vec<i8> = (0..n * k).map(|n| if n % 7 == 0 { i8::MIN } else { number(3 * n + 1) }).collect();

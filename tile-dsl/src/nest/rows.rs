@@ -77,7 +77,8 @@ pub struct Row {
 }
 
 /// Every instruction; the index is its number in encoded programs, so new ones come last.
-pub(super) static ATOMS: [&[Row]; 7] = [&[MMA], &[MMA_TF32], &WGMMA, &WGMMA_F8, &WGMMA_TF32, &[MMA_I8], &WGMMA_I8];
+pub(super) static ATOMS: [&[Row]; 7] =
+    [&[MMA], &[MMA_TF32], &WGMMA, &WGMMA_F8, &WGMMA_TF32, &[MMA_I8], &WGMMA_I8];
 
 impl Row {
     /// As the instruction names an element type of its operands; nothing where it has none of it.

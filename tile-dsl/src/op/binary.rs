@@ -4,8 +4,8 @@
 //! Whoever asks about an operator asks its row.
 
 use super::{
-    random,
     functions::{Function, Machine, Reg},
+    random,
     unary::{Magnitude, of_zero},
 };
 use crate::dtype::{DType, Kind};

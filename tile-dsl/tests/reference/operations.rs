@@ -67,7 +67,9 @@ fn facts(operation: Operation) -> Option<Facts> {
                     row.float.map_or("none.".into(), |real| error(real.steps, real.ulps, real.least)),
                 ),
                 code: code.unwrap_or_else(|| match row.makes {
-                    Some(Makes::Key(_)) => "`shr.s32`, `and.b32`, `xor.b32`, `setp.nan.f32`, `selp.b32`".into(),
+                    Some(Makes::Key(_)) => {
+                        "`shr.s32`, `and.b32`, `xor.b32`, `setp.nan.f32`, `selp.b32`".into()
+                    }
                     Some(Makes::Fraction(_)) => "`shr.u32`, `cvt.rn.f32.u32`, `mul.rn.f32`".into(),
                     None => "`not.pred`, `not.b32`".into(),
                 }),
@@ -78,7 +80,9 @@ fn facts(operation: Operation) -> Option<Facts> {
             let code = row.float.map(|real| Recorder::of(2, |m, x| (real.code)(m, x[0], x[1])).text());
             let other = match (row.truth, row.int) {
                 (Some(_), Some(_)) => format!("`{name}.pred`, `{name}.b32`", name = op.name()),
-                _ if op.shifts() => format!("`{}.{}`", op.name(), if op == BinOp::Shl { "b32" } else { "s32" }),
+                _ if op.shifts() => {
+                    format!("`{}.{}`", op.name(), if op == BinOp::Shl { "b32" } else { "s32" })
+                }
                 _ => "`rem.s32`".into(),
             };
             Facts {

@@ -47,7 +47,9 @@ impl Checker<'_> {
         let stored_only = is_integer(found.elem) && row.int.is_some();
         let help = match (row.float, row.truth) {
             _ if stored_only => STORED_ONLY,
-            (None, Some(_)) => "it takes bools, such as results of comparisons, and the bits of i32 and u32 values",
+            (None, Some(_)) => {
+                "it takes bools, such as results of comparisons, and the bits of i32 and u32 values"
+            }
             (None, None) if op.shifts() => "only i32 and u32 values have bits that move",
             (None, None) if op.takes_bits() => "a seed and a counter are i32 or u32 values",
             (None, None) => "remainders are of i32 and u32 values only",
@@ -55,9 +57,10 @@ impl Checker<'_> {
         };
         let message = format!("`{}` of {} values", op.written(), self.kernel.elem_name(found.elem));
         let error = Diagnostic::new(span, message).remark(help);
-        let widened = [&*a, &*b].into_iter().zip(taken).filter(|(operand, taken)| {
-            stored_only && !untyped(operand) && !(op.takes_bits() && *taken)
-        });
+        let widened = [&*a, &*b]
+            .into_iter()
+            .zip(taken)
+            .filter(|(operand, taken)| stored_only && !untyped(operand) && !(op.takes_bits() && *taken));
         let widened: Vec<SpanId> = widened.map(|(operand, _)| operand.span).collect();
         self.error(match widened[..] {
             [at] => error.rewrite(at, "", ".cast::<i32>()"),
@@ -80,7 +83,12 @@ impl Checker<'_> {
     }
 
     /// Types of two operands; a literal has that of the other one.
-    fn operands(&mut self, a: &mut Expr, b: &mut Expr, expected: Option<ElemType>) -> Option<(ValueType, ValueType)> {
+    fn operands(
+        &mut self,
+        a: &mut Expr,
+        b: &mut Expr,
+        expected: Option<ElemType>,
+    ) -> Option<(ValueType, ValueType)> {
         Some(if untyped(a) && !untyped(b) {
             let right = self.infer(b, expected)?;
             (self.infer(a, Some(right.elem))?, right)
@@ -96,7 +104,14 @@ impl Checker<'_> {
     }
 
     /// The type that two operands have both, with the axes of both.
-    fn same(&mut self, a: &Expr, b: &Expr, [left, right]: [&ValueType; 2], span: SpanId, op: &str) -> Option<ValueType> {
+    fn same(
+        &mut self,
+        a: &Expr,
+        b: &Expr,
+        [left, right]: [&ValueType; 2],
+        span: SpanId,
+        op: &str,
+    ) -> Option<ValueType> {
         if left.elem != right.elem {
             let names = [self.kernel.elem_name(left.elem), self.kernel.elem_name(right.elem)];
             // Integers become floats, and few bits many.

@@ -292,9 +292,16 @@ impl Reader<'_> {
                 let word = super::kernel::integer(w);
                 let (seed, i, w) = (self.expr(seed), self.expr(i), self.expr(w));
                 let (seed, i, w) = (seed?, i?, w?);
-                if [&seed, &i, &w].iter().any(|x| x.any(&|e| matches!(e.kind, ExprKind::Reduce(..) | ExprKind::Dot(..)))) {
+                if [&seed, &i, &w]
+                    .iter()
+                    .any(|x| x.any(&|e| matches!(e.kind, ExprKind::Reduce(..) | ExprKind::Dot(..))))
+                {
                     let help = "bind it first: `let v = ..; random(seed, v, w)`";
-                    return self.fail(expr, "an operand of `random` has a reduction in it, and is read several times", help);
+                    return self.fail(
+                        expr,
+                        "an operand of `random` has a reduction in it, and is read several times",
+                        help,
+                    );
                 }
                 Some(random(seed, i, w, word, self.spans.of(expr)).kind)
             }
