@@ -128,7 +128,7 @@ mod kernels {
         pub mixed_wgmma on sm_90a for mixed {
             tile(i = 64, j = 24, k = 64);
             tensor_core(acc: wgmma(64, 24));
-            stage(a at k: shared, tma);
+            stage(a at k: shared);
             stage(b at k: shared, transposed);
             swizzle(a: 64, b: 64);
             pipeline(k, 2);
