@@ -381,8 +381,8 @@ forms! {
     /// - Elements: the result is `u32`. `seed` and `i` are `i32` or `u32`, of which the bits count. `w` is an integer, of which the last two bits count.
     /// - Error: none. Equal operands give equal bits on every GPU and in every schedule (Salmon et al., SC 2011).
     /// - PTX: `mul.hi.u32`, `mul.lo.u32` and `lop3.b32`, ten times.
-    /// - Requires: nothing that is summed in `w`, which is read several times: bind it first. Different points need different pairs of `i` and `w`.
-    /// - Costs: about 60 instructions for the four words of an `i` together. They are computed once where one thread has all four, as with `unroll(w)` or `vectorize(w)`.
+    /// - Requires: operands without a reduction in them, as they are read several times: bind it first. Different points need different pairs of `i` and `w`.
+    /// - Costs: about 60 instructions for the four words of an `i` together. They are computed once where one thread has all four, as with `vectorize(w)`.
     /// - See also: `uniform`, `xor`.
     Random = "random", "random(seed, i, w)", true;
 
