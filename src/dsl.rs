@@ -18,13 +18,16 @@
 //! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
 //! | `sum(x, n)`, `max(x, n)`, `min(x, n)`, `argmax(x, n)`, `argmin(x, n)` | reductions name their axis |
 //! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs round order tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
-//! | `== != < <= > >=`, `& \| !`, `select(c, a, b)` | conditions |
+//! | `== != < <= > >=`, `& \| ^ !`, `select(c, a, b)` | conditions |
+//! | `& \| ^ !`, `<<`, `>>` | bits of integers |
+//! | `random(seed, i, w)`, `uniform(u)` | 32 random bits, and a number in [0, 1) of them |
 //! | `x.cast::<T>()` | conversion, rounding to nearest |
 //! | an axis as a value | its index, `i32` |
 
 use std::marker::PhantomData;
 use std::ops::{
-    Add, AddAssign, BitAnd, BitOr, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem, Sub, SubAssign,
+    Add, AddAssign, BitAnd, BitOr, BitXor, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem, Shl, Shr, Sub,
+    SubAssign,
 };
 
 /// A tensor parameter: element type, then its dimensions, outermost first: names (`M`), numbers (`3`) or
@@ -52,7 +55,7 @@ macro_rules! operators {
         }
     )*};
 }
-operators!(Add add, Sub sub, Mul mul, Div div, Rem rem, BitAnd bitand, BitOr bitor);
+operators!(Add add, Sub sub, Mul mul, Div div, Rem rem, BitAnd bitand, BitOr bitor, BitXor bitxor, Shl shl, Shr shr);
 
 macro_rules! assignments {
     ($($trait:ident $method:ident),*) => {$(
@@ -173,6 +176,16 @@ pub fn argmax(_x: Tile, _axis: Tile) -> Tile {
 
 /// Where the smallest element along an axis is: the first of equal ones, or of NaN.
 pub fn argmin(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// 32 random bits, `u32`: word `w` of the four that Philox4x32-10 makes of the key (`seed`, 0) and the counter (`i`, 0, 0, 0).
+pub fn random(_seed: Tile, _i: Tile, _w: Tile) -> Tile {
+    Tile
+}
+
+/// A number from 0 to below 1 by the first 24 bits of a word.
+pub fn uniform(_u: Tile) -> Tile {
     Tile
 }
 

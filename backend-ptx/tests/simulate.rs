@@ -268,7 +268,7 @@ fn integers(dtype: DType, values: &[i64]) -> Vec<u8> {
 /// A type's extremes and the numbers where other types end.
 fn edges(dtype: DType) -> Vec<i64> {
     let ends = DType::integers().flat_map(|d| [d.least(), d.least() + 1, d.greatest() - 1, d.greatest()]);
-    let all = ends.chain([-65536, -7, -2, -1, 0, 1, 2, 7, 65536, 1 << 24, (1 << 31) + 1]);
+    let all = ends.chain([-65536, -7, -2, -1, 0, 1, 2, 7, 31, 32, 33, 65536, 1 << 24, (1 << 31) + 1]);
     let mut all: Vec<i64> = all.filter(|n| dtype.wrap(*n) == *n && n.unsigned_abs() < 1 << 53).collect();
     all.sort_unstable();
     all.dedup();
@@ -283,7 +283,7 @@ fn integers_are_defined_everywhere() {
         let pairs = || numbers.iter().flat_map(|x| numbers.iter().map(move |z| (*x, *z)));
         let (left, right): (Vec<i64>, Vec<i64>) = pairs().unzip();
         let count = left.len();
-        for op in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Rem, BinOp::Max, BinOp::Min] {
+        for &op in BinOp::ALL {
             for literal in numbers.iter().copied().map(Some).chain([None]) {
                 let mut b = Builder::new("integers", 1024);
                 let (x, z) = (b.tensor("x", dtype, false, 4), b.tensor("z", dtype, false, 4));

@@ -567,7 +567,6 @@ impl<'a> Walk<'a, '_> {
             },
             Expr::Bin(op, a, b) => value::bin(*op, &self.eval(a)?, &self.eval(b)?),
             Expr::Wrapping(op, a, b) => value::wrapping(*op, &self.eval(a)?, &self.eval(b)?),
-            Expr::Xor(a, b) => value::xor(&self.eval(a)?, &self.eval(b)?),
             Expr::Cmp(op, a, b) => value::cmp(*op, &self.eval(a)?, &self.eval(b)?),
             Expr::Select(c, a, b) => value::select(&self.eval(c)?, self.eval(a)?, self.eval(b)?),
             Expr::Cast(ty, a) if is_index(*ty) => value::cast(*ty, self.eval(a)?),

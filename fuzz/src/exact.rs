@@ -328,7 +328,7 @@ fn binary(op: BinOp, a: Range, b: Range) -> Result<Range, Incomparable> {
         Unit::Whole => Some(0),
         Unit::Rounded => None,
     };
-    let result = Range { lo, hi, grain, ..a };
+    let result = Range { lo, hi, grain, dtype: op.result(a.dtype) };
     if results.unit == Unit::Chosen { Ok(result) } else { result.settle() }
 }
 

@@ -294,6 +294,11 @@ pub fn paged_attention(device: &Device, dtype: DType, d: usize, parts: usize) ->
     [first, behind(device, plain, early)]
 }
 
+/// For [`crate::dropout`].
+pub fn dropout(dtype: DType) -> Chosen {
+    wide(dtype, &dropout::four, &dropout::eight)
+}
+
 /// For [`crate::adamw`].
 pub fn adamw() -> Chosen {
     &adamw::four
@@ -338,6 +343,20 @@ pub fn linear(device: &Device, dtype: DType, size: [usize; 3]) -> [Chosen; 2] {
         Product::Flat => [&linear::mma_flat, &linear::mma_flat_bias],
         Product::Wgmma => [&linear::wgmma, &linear::wgmma_bias],
         Product::Mma => [&linear::mma, &linear::mma_bias],
+    }
+}
+
+/// For [`crate::linear_i8`]: rows of x and of the weight, and their length.
+pub fn linear_i8(device: &Device, [m, n, k]: [usize; 3]) -> Chosen {
+    // A tensor map takes rows of whole 16 bytes; others would be copied first.
+    let hopper = device.sm().is_none_or(|sm| sm == 90) && k.is_multiple_of(16);
+    let tiles = |columns: usize| m.div_ceil(128).saturating_mul(n.div_ceil(columns));
+    match m {
+        0 | 1 => &quantized::row,
+        _ if m <= FEW_ROWS[1] => &quantized::rows,
+        _ if m <= FLAT || tiles(128) < HALF => &quantized::mma_flat,
+        _ if hopper && tiles(256) >= MOST => &quantized::wgmma,
+        _ => &quantized::mma,
     }
 }
 

@@ -28,6 +28,7 @@ pub mod attention;
 pub mod blocks;
 pub mod columns;
 pub mod decode;
+pub mod dropout;
 pub mod embedding;
 pub mod experts;
 pub mod fused;
@@ -41,6 +42,7 @@ pub mod loss;
 pub mod norm;
 pub mod paged;
 pub mod pointwise;
+pub mod quantized;
 pub mod rope;
 pub mod route;
 pub mod scatter;
@@ -52,12 +54,13 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 22] = [
+pub const ALL: [Group; 24] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
     blocks::SCHEDULES,
     columns::SCHEDULES,
     decode::SCHEDULES,
+    dropout::SCHEDULES,
     embedding::SCHEDULES,
     experts::SCHEDULES,
     fused::SCHEDULES,
@@ -71,6 +74,7 @@ pub const ALL: [Group; 22] = [
     norm::SCHEDULES,
     paged::SCHEDULES,
     pointwise::SCHEDULES,
+    quantized::SCHEDULES,
     rope::SCHEDULES,
     route::SCHEDULES,
     scatter::SCHEDULES,

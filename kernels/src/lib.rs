@@ -22,11 +22,12 @@
 //! |---|---|
 //! | tokens and caches | [`embedding`], [`scatter_rows`], [`kv_append`], [`rope`], [`rope_interleaved`], [`rope_append`] |
 //! | layers | [`linear`], [`attention`], [`paged_attention`], [`rms_norm`], [`layer_norm`], [`softmax`], [`merge_heads`] |
+//! | layers of 8 bits | [`linear_i8`] |
 //! | layers, fused | [`norm_linear`], [`norm_swiglu`], [`linear_add`] |
 //! | a mixture of experts | [`route`], [`expert_blocks`], [`experts`] |
 //! | matrices by columns | [`transpose`], [`column_sum`] |
 //! | elements | [`swiglu`], [`silu`], [`gelu`], [`gelu_tanh`], [`add`] |
-//! | the ends of a model | [`argmax`], [`top_k`], [`cross_entropy`], [`embedding_gradient`], [`adamw`] |
+//! | the ends of a model | [`argmax`], [`top_k`], [`cross_entropy`], [`embedding_gradient`], [`adamw`], [`dropout`] |
 //! | integers | [`histogram`] |
 //!
 //! # What all functions have in common
@@ -78,6 +79,7 @@ mod heads;
 pub mod kernels;
 mod linear;
 mod paged;
+mod quantized;
 mod queue;
 mod rows;
 mod tokens;
@@ -92,10 +94,11 @@ pub use fused::{linear_add, norm_linear, norm_swiglu};
 pub use heads::{merge_heads, rope_append};
 pub use linear::linear;
 pub use paged::paged_attention;
+pub use quantized::linear_i8;
 pub use queue::Queue;
 pub use rows::{argmax, layer_norm, rms_norm, softmax, top_k};
 pub use tokens::{embedding, kv_append, rope, rope_interleaved, scatter_rows};
-pub use train::{AdamW, adamw, cross_entropy};
+pub use train::{AdamW, adamw, cross_entropy, dropout};
 
 use tilewright::{AnySchedule, Error, Kernel, Launch};
 

@@ -111,3 +111,39 @@ pub fn adamw<T: Float>(
         kernels::adamw::adamw(&g, &mut p, &mut m, &mut v, lr, beta1, beta2, c1, c2, eps, weight_decay);
     enqueue(launch, choose::adamw(), on)
 }
+
+/// Dropout: `y = x / (1 − p)`, or 0 with probability `p`, by random bits of the element's place and of `seed`.
+///
+/// Equal seeds drop equal elements, on every device: a step back needs the seed, and no mask.
+/// Element `n` is dropped where `uniform(random(seed, n / 4, n % 4)) < p`, with the `random` and `uniform` of kernels: Philox4x32-10.
+/// With `p` = 1 all are 0.
+///
+/// | Tensor | Shape | Elements |
+/// |---|---|---|
+/// | `x`, `y` | any, the same | `T` |
+///
+/// # Errors
+/// [Those of all functions](crate#errors); [`Error::Gaps`] for views with gaps, [`Error::Arguments`] where `p` is not from 0 to 1.
+///
+/// ```no_run
+/// # use tilewright::{Buffer, Error, Stream};
+/// # fn f(stream: &Stream, x: Buffer<f32>, mut y: Buffer<f32>) -> Result<(), Error> {
+/// tilewright_kernels::dropout(&stream, 0.1, 42, &x, &mut y)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn dropout<T: Float>(
+    on: &impl Queue,
+    p: f32,
+    seed: i32,
+    x: &Buffer<T>,
+    y: &mut Buffer<T>,
+) -> Result<(), Error> {
+    if !(0.0..=1.0).contains(&p) {
+        let what = format!("p is {p}, and a probability is from 0 to 1");
+        return Err(Error::Arguments { kernel: "dropout".into(), what });
+    }
+    let all = [elements([Form::of("x", x), Form::of("y", y)])?.iter().product()];
+    let (x, mut y) = (seen(x, &all)?, seen_mut(y, &all)?);
+    enqueue(kernels::dropout::dropout(&x, &mut y, p, 1.0 / (1.0 - p), seed), choose::dropout(T::DTYPE), on)
+}

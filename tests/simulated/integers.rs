@@ -51,6 +51,25 @@ mod kernels {
         store(most, [i], max(h, j));
     }
 
+    /// Bits of words: fields, moved by as many places as another tensor says, and put together again.
+    #[tile_kernel]
+    pub fn bits(
+        x: &Tensor<u32, M, N>,
+        by: &Tensor<i32, M, N>,
+        left: &mut Tensor<u32, M, N>,
+        right: &mut Tensor<i32, M, N>,
+        mixed: &mut Tensor<u32, M, N>,
+        parity: &mut Tensor<bool, M, N>,
+    ) {
+        let (i, j) = program_tile(M, N);
+        let v = load(x, [i, j]);
+        let n = load(by, [i, j]);
+        store(left, [i, j], v << n | v >> n);
+        store(right, [i, j], (v.cast::<i32>() >> n) ^ (n << 3u32 >> i));
+        store(mixed, [i, j], (v << 13 | v >> 19) ^ (!v & 252645135));
+        store(parity, [i, j], (v & 1 == 1) ^ (n < 0));
+    }
+
     /// From every type to every other one.
     #[tile_kernel]
     pub fn cast(
@@ -135,6 +154,8 @@ mod kernels {
         pub widened_wide for widened<f32 | f16> { tile(i = 128); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv); }
         pub hashed_rows for hashed { tile(i = 4); recompute(h); fuse(h at j); fuse(low at j); bind(i -> thread.x); }
         pub hashed_lanes for hashed { fits(N <= 64); tile(i = 2); split(j -> jo, jl: 32); bind(i -> warp.x, jl -> lane.x); reduce(sums.sum, most.max: lane); }
+        pub bits_plain for bits { tile(i = 3, j = 8); bind(j -> thread.x, i -> thread.y); }
+        pub bits_wide for bits { tile(i = 2, j = 32); split(j -> jt, jv: 4); bind(jt -> thread.x, i -> thread.y); vectorize(jv); }
         pub cast_plain for cast { tile(i = 32); bind(i -> thread.x); }
         pub cast_wide for cast { tile(i = 64); split(i -> it, iv: 2); bind(it -> thread.x); unroll(iv); }
         pub places_plain for places { tile(s = 3, j = 8); bind(j -> thread.x, s -> thread.y); }
@@ -213,6 +234,17 @@ fn arithmetic_without_sign() {
         let dims = [("M", m), ("N", n)];
         let case = Case::with(k::hashed::KERNEL, None, &dims, &[("x", numbers(DType::U32, m * n))]);
         check::<k::hashed>(&case, &[&k::hashed_rows, &k::hashed_lanes]);
+    }
+}
+
+#[test]
+fn bits_of_words() {
+    for (m, n) in [(1, 1), (5, 39), (4, 64)] {
+        let places = [-1, 0, 1, 5, 31, 32, 33, i64::from(i32::MIN), i64::from(i32::MAX), 64];
+        let by = (0..m * n).map(|i| places[i as usize % places.len()] as f64).collect();
+        let given = [("x", numbers(DType::U32, m * n)), ("by", by)];
+        let case = Case::with(k::bits::KERNEL, None, &[("M", m), ("N", n)], &given);
+        check::<k::bits>(&case, &[&k::bits_plain, &k::bits_wide]);
     }
 }
 

@@ -19,6 +19,7 @@ mod joined;
 mod legal;
 mod limits;
 mod multiple;
+mod narrow;
 mod online;
 mod operands;
 mod private;

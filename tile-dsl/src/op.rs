@@ -3,13 +3,14 @@
 pub mod binary;
 pub mod compare;
 pub mod functions;
+pub mod random;
 pub mod reduce;
 pub mod unary;
 
 pub use binary::{BinOp, maximum, minimum};
 pub use compare::CmpOp;
 pub use reduce::RedOp;
-pub use unary::UnOp;
+pub use unary::{Makes, UnOp};
 
 /// The nearest number of 11 significant bits, of two the one away from zero: what tensor cores take of an `f32` (PTX
 /// `cvt.rna.tf32.f32`). Numbers too large become infinite; NaN stays NaN. Every `f16` and `bf16` is such a number.

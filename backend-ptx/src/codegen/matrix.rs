@@ -1,6 +1,6 @@
 //! Instructions that a warp executes together (PTX ISA 9.7.15.5, `ldmatrix` and `mma`), and exchanges of what they hold.
 //!
-//! The kernel IR names elements; the registers of these instructions hold two 16-bit elements each, or one of 32 bits.
+//! The kernel IR names elements; the registers of these instructions hold four of 8 bits each, two of 16, or one of 32.
 
 use super::{Codegen, Result, Value, malformed};
 use inkwell::{
@@ -31,16 +31,13 @@ impl<'c> Codegen<'c, '_> {
             if transposed { ".trans" } else { "" }
         );
         let loaded = self.call(&name, &[pointer.get_type().into()], &[pointer.into()])?;
-        let inkwell::types::BasicTypeEnum::FloatType(element) = self.llvm_type(dtype) else {
-            return malformed(format!("matrices of {dtype}"));
-        };
         for (register, vars) in (0u32..).zip(dst.chunks(each)) {
             let word = match loaded {
                 BasicValueEnum::StructValue(all) => self.builder.build_extract_value(all, register, "")?,
                 single => single,
             };
             if let [var] = vars {
-                let llvm = self.builder.build_bit_cast(word, element, "")?;
+                let llvm = self.builder.build_bit_cast(word, self.llvm_type(dtype), "")?;
                 self.assign(*var, Value { llvm, ty: dtype })?;
                 continue;
             }
@@ -214,25 +211,28 @@ impl<'c> Codegen<'c, '_> {
         for register in a.chunks(atom.each()).chain(b.chunks(atom.each())) {
             operands.push(register.iter().map(|e| self.expr(e)).collect::<Result<_>>()?);
         }
-        let Some(dtype) = operands.first().and_then(|pair| pair.first()).map(|v| v.ty) else {
+        let of = |register: Option<&Vec<Value<'c>>>| register.and_then(|r| r.first()).map(|v| v.ty);
+        let (Some(first), Some(second)) = (of(operands.first()), of(operands.last())) else {
             return malformed(format!("{atom} of nothing"));
         };
         let [m, n, k] = atom.row().shape;
-        // LLVM names the products of `f16` by what they are added to.
-        let types = match atom.row().ptx(dtype) {
-            Some("f16") => "f32.f32",
-            Some(ty) => ty,
-            None => return malformed(format!("{atom} of {dtype}")),
+        // LLVM names the products of `f16` by what they are added to, and others by their types, of equal ones by one.
+        let types = match (atom.row().ptx(first), atom.row().ptx(second)) {
+            (Some("f16"), _) => "f32.f32".to_string(),
+            (Some(x), Some(y)) if x != y => format!("{x}.{y}"),
+            (Some(x), Some(_)) => x.to_string(),
+            _ => return malformed(format!("{atom} of {first} and {second}")),
         };
         let name = format!("llvm.nvvm.mma.m{m}n{n}k{k}.row.col.{types}");
         let mut args = Vec::new();
-        for pair in &operands {
-            args.push(self.packed(pair, dtype)?.into());
+        for register in &operands {
+            args.push(self.packed(register, register[0].ty)?.into());
         }
         let pointers =
             slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<Vec<_>>>()?;
+        let sum = self.llvm_type(atom.row().accumulator);
         for pointer in &pointers {
-            args.push(self.builder.build_load(self.context.f32_type(), *pointer, "")?.into());
+            args.push(self.builder.build_load(sum, *pointer, "")?.into());
         }
         let BasicValueEnum::StructValue(sums) = self.call(&name, &[], &args)? else {
             return malformed(format!("`{name}` returns one value"));

@@ -12,7 +12,7 @@ use tile_dsl::{
 /// What of an address in shared memory a descriptor holds: in a cluster, bits above it say which CTA.
 const ADDRESS: u64 = 0x3_ffff;
 
-/// A register that assembler text names: a number in f32, or a word of elements side by side.
+/// A register that assembler text names: a number, or a word of elements side by side.
 struct Register<'c> {
     /// Its elements, or the word that has them all.
     slots: Vec<PointerValue<'c>>,
@@ -36,13 +36,19 @@ impl<'c> Codegen<'c, '_> {
         overwrites: Option<&Expr>,
     ) -> Result<()> {
         let [m, n, k] = atom.row().shape;
-        let dtype = self.kernel.dtype_of(Mem::Shared(b.shared));
-        let Some(ty) = dtype.and_then(|dtype| atom.row().ptx(dtype)) else {
-            return malformed(format!("{atom} of {dtype:?}"));
+        let first = match a {
+            Rows::Shared(tile) => self.kernel.dtype_of(Mem::Shared(tile.shared)),
+            Rows::Held { frag, .. } => self.kernel.frags.get(*frag as usize).map(|f| f.dtype),
         };
+        let second = self.kernel.dtype_of(Mem::Shared(b.shared));
+        let ptx = |dtype: Option<DType>| dtype.and_then(|dtype| atom.row().ptx(dtype));
+        let (Some(x), Some(y)) = (ptx(first), ptx(second)) else {
+            return malformed(format!("{atom} of {first:?} and {second:?}"));
+        };
+        let sum = atom.row().accumulator;
         let sums = self.registers(frag, slots)?;
         let mut args = sums.iter().map(|sum| Ok(self.held_value(sum)?.into())).collect::<Result<Vec<_>>>()?;
-        let mut constraints: Vec<String> = vec!["=f".into(); sums.len()];
+        let mut constraints: Vec<String> = sums.iter().map(|sum| format!("={}", sum.kind())).collect();
         constraints.extend((0..sums.len()).map(|n| n.to_string()));
         // Where rows run along k alone, nothing says so.
         let mut turned = String::new();
@@ -80,12 +86,15 @@ impl<'c> Codegen<'c, '_> {
         };
         args.push(adds.into());
         constraints.extend(["l", "b"].map(String::from));
+        // Floats may be multiplied by −1.
+        let signs = if sum.is_float() { ", 1, 1" } else { "" };
         let text = format!(
-            "wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.f32.{ty}.{ty} {{{}}}, {first}, ${second}, ${}, 1, 1{turned};",
+            "wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{}.{x}.{y} {{{}}}, {first}, ${second}, ${}{signs}{turned};",
+            sum.format().ptx,
             numbered(0, sums.len()),
             second + 1
         );
-        let types = vec![self.context.f32_type().into(); sums.len()];
+        let types = vec![self.llvm_type(sum); sums.len()];
         let call = self.assembler(&text, constraints.join(","), &types, &args)?;
         self.write_all(call, &sums)
     }

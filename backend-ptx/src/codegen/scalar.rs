@@ -15,7 +15,7 @@ use tile_dsl::{
     dtype::{DType, Float},
     index::Extent,
     kernel::{Expr, Param, Var},
-    op::{BinOp, CmpOp, UnOp},
+    op::{BinOp, CmpOp, UnOp, random},
 };
 
 pub(super) const F32: DType = DType::F32;
@@ -98,11 +98,6 @@ impl<'c> Codegen<'c, '_> {
             Expr::Bin(op, a, b) => self.binary(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Wrapping(op, a, b) => self.wrapping(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Fma(a, b, c) => self.fused(self.expr(a)?, self.expr(b)?, self.expr(c)?)?,
-            Expr::Xor(a, b) => {
-                let (a, b) = (self.expr(a)?, self.expr(b)?);
-                same_type(a, b)?;
-                self.value(self.builder.build_xor(a.int()?, b.int()?, "")?, a.ty)
-            }
             Expr::Cmp(op, a, b) => self.compare(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Select(c, a, b) => {
                 let (c, a, b) = (self.expr(c)?, self.expr(a)?, self.expr(b)?);
@@ -171,8 +166,10 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn unary(&self, op: UnOp, x: Value<'c>) -> Result<Value<'c>> {
-        if op == UnOp::Order {
-            return self.ordered(x);
+        match op {
+            UnOp::Order => return self.ordered(x),
+            UnOp::Uniform => return self.fraction(x),
+            _ => {}
         }
         if x.ty.is_float() {
             let Some(real) = op.row().float else {
@@ -184,7 +181,7 @@ impl<'c> Codegen<'c, '_> {
         }
         let int = x.int()?;
         match op {
-            UnOp::Not if x.ty == BOOL => Ok(self.value(self.builder.build_not(int, "")?, BOOL)),
+            UnOp::Not => Ok(self.value(self.builder.build_not(int, "")?, x.ty)),
             UnOp::Neg => Ok(self.value(self.builder.build_int_neg(int, "")?, x.ty)),
             UnOp::Abs => {
                 let wraps = self.context.bool_type().const_zero();
@@ -208,6 +205,42 @@ impl<'c> Codegen<'c, '_> {
         Ok(self.value(builder.build_select(is_nan, last, key, "")?, I32))
     }
 
+    /// The first 24 bits of a word behind the binary point: [`UnOp::Uniform`].
+    fn fraction(&self, x: Value<'c>) -> Result<Value<'c>> {
+        let (builder, word, float) = (&self.builder, x.int()?, self.context.f32_type());
+        let first = builder.build_right_shift(word, word.get_type().const_int(8, false), false, "")?;
+        let whole = builder.build_unsigned_int_to_float(first, float, "")?;
+        let unit = float.const_float(1.0 / f64::from(1u32 << 24));
+        Ok(self.value(builder.build_float_mul(whole, unit, "")?, F32))
+    }
+
+    /// A word of [`philox4x32`](random::philox4x32). What the four words share LLVM finds.
+    fn random(&self, word: usize, seed: IntValue<'c>, i: IntValue<'c>) -> Result<IntValue<'c>> {
+        let (builder, int, long) = (&self.builder, self.context.i32_type(), self.context.i64_type());
+        let zero = int.const_zero();
+        // The upper and the lower half of a product.
+        let product = |factor: u32, x: IntValue<'c>| -> Result<[IntValue<'c>; 2]> {
+            let wide = builder.build_int_z_extend(x, long, "")?;
+            let whole = builder.build_int_mul(wide, long.const_int(factor.into(), false), "")?;
+            let upper = builder.build_right_shift(whole, long.const_int(32, false), false, "")?;
+            Ok([builder.build_int_truncate(upper, int, "")?, builder.build_int_truncate(whole, int, "")?])
+        };
+        let mixed = |upper: IntValue<'c>, x: IntValue<'c>, key: IntValue<'c>| {
+            builder.build_xor(builder.build_xor(upper, x, "")?, key, "")
+        };
+        let (mut key, mut counter) = ([seed, zero], [i, zero, zero, zero]);
+        for _ in 0..random::ROUNDS {
+            let [a, b, c, d] = counter;
+            let ([first, low], [second, lower]) =
+                (product(random::FACTORS[0], a)?, product(random::FACTORS[1], c)?);
+            counter = [mixed(second, b, key[0])?, lower, mixed(first, d, key[1])?, low];
+            for (part, by) in key.iter_mut().zip(random::WEYL) {
+                *part = builder.build_int_add(*part, int.const_int(by.into(), false), "")?;
+            }
+        }
+        Ok(counter[word])
+    }
+
     fn binary(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
         same_type(a, b)?;
         let builder = &self.builder;
@@ -221,8 +254,10 @@ impl<'c> Codegen<'c, '_> {
         }
         let (x, y) = (a.int()?, b.int()?);
         let result = match (op, a.ty == BOOL) {
-            (BinOp::And, true) => builder.build_and(x, y, "")?,
-            (BinOp::Or, true) => builder.build_or(x, y, "")?,
+            (BinOp::And, _) => builder.build_and(x, y, "")?,
+            (BinOp::Or, _) => builder.build_or(x, y, "")?,
+            (BinOp::Xor, _) => builder.build_xor(x, y, "")?,
+            (BinOp::Shl | BinOp::Shr, false) => self.shifted(op, a.ty, x, y)?,
             (BinOp::Add, false) => builder.build_int_nsw_add(x, y, "")?,
             (BinOp::Sub, false) => builder.build_int_nsw_sub(x, y, "")?,
             (BinOp::Mul, false) => builder.build_int_nsw_mul(x, y, "")?,
@@ -236,6 +271,30 @@ impl<'c> Codegen<'c, '_> {
             _ => return malformed(format!("`{}` of {}", op.name(), a.ty)),
         };
         Ok(self.value(result, a.ty))
+    }
+
+    /// Bits moved by a number of places: LLVM leaves the result of as many as there are bits undefined, or of more. PTX does
+    /// not, and LLVM knows: of the comparison nothing is left in the code.
+    fn shifted(&self, op: BinOp, ty: DType, x: IntValue<'c>, by: IntValue<'c>) -> Result<IntValue<'c>> {
+        let builder = &self.builder;
+        let last = by.get_type().const_int(u64::from(ty.format().bits) - 1, false);
+        let within = builder.build_int_compare(IntPredicate::ULE, by, last, "")?;
+        let zero = x.get_type().const_zero();
+        Ok(match (op, ty.is_unsigned()) {
+            // The sign fills all bits, as it does by the last one.
+            (BinOp::Shr, false) => {
+                let by = builder.build_select(within, by, last, "")?.into_int_value();
+                builder.build_right_shift(x, by, true, "")?
+            }
+            (BinOp::Shr, true) => {
+                let shifted = builder.build_right_shift(x, by, false, "")?;
+                builder.build_select(within, shifted, zero, "")?.into_int_value()
+            }
+            _ => {
+                let shifted = builder.build_left_shift(x, by, "")?;
+                builder.build_select(within, shifted, zero, "")?.into_int_value()
+            }
+        })
     }
 
     /// A quotient or a remainder.
@@ -281,7 +340,11 @@ impl<'c> Codegen<'c, '_> {
                     builder.build_select(by_zero, zero, result, "")?.into_int_value()
                 }
             }
-            BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or => {
+            BinOp::Shl => self.shifted(op, a.ty, x, y)?,
+            BinOp::Random0 | BinOp::Random1 | BinOp::Random2 | BinOp::Random3 => {
+                self.random(op.random_word().unwrap_or(0), x, y)?
+            }
+            BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shr => {
                 return malformed(format!("wrapping `{}`", op.name()));
             }
         };

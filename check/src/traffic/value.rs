@@ -117,7 +117,7 @@ impl Value {
 pub(super) fn un(op: UnOp, a: &Value) -> Value {
     let row = op.row();
     match (a, row.int, row.truth) {
-        (Value::Int(a), Some(f), _) => Value::Int(a.map(|n| DType::I32.wrap(f(n)))),
+        (Value::Int(a), Some(int), _) => Value::Int(a.map(|n| DType::I32.wrap((int.value)(n)))),
         (Value::Bool(a), _, Some(f)) => Value::Bool(all(f(true)) & a | all(f(false)) & !a),
         _ => Value::Unknown,
     }
@@ -150,13 +150,6 @@ pub(super) fn wrapping(op: BinOp, a: &Value, b: &Value) -> Value {
         (Value::Int(a), Value::Int(b), Some(int)) => {
             Value::Int(a.with(b, |x, y| DType::I32.wrap((int.value)(x, y))))
         }
-        _ => Value::Unknown,
-    }
-}
-
-pub(super) fn xor(a: &Value, b: &Value) -> Value {
-    match (a, b) {
-        (Value::Int(a), Value::Int(b)) => Value::Int(a.with(b, |x, y| x ^ y)),
         _ => Value::Unknown,
     }
 }

@@ -76,7 +76,8 @@ impl Generator<'_> {
                 let scalar = self.scalar(elem);
                 node(ExprKind::Scalar(scalar))
             }
-            43..52 => {
+            43 => self.random(axes, elem),
+            44..52 => {
                 let whole = self.integer(axes, 2);
                 self.cast(whole, I32, elem)
             }
@@ -87,6 +88,9 @@ impl Generator<'_> {
     /// Index values and extents, with `/` and `%`.
     fn integer(&mut self, axes: &[AxisId], depth: usize) -> Expr {
         self.nodes += 1;
+        if depth > 0 && self.chance(12) {
+            return self.bits(axes, depth);
+        }
         if depth > 0 && self.chance(65) {
             let op = *self.random.pick(&[
                 BinOp::Add,
@@ -117,6 +121,33 @@ impl Generator<'_> {
                 node(ExprKind::Const { value, elem: Some(I32) })
             }
         }
+    }
+
+    /// A random number of two integers, in a type.
+    fn random(&mut self, axes: &[AxisId], elem: ElemType) -> Expr {
+        let words = [BinOp::Random0, BinOp::Random1, BinOp::Random2, BinOp::Random3];
+        let (seed, i) = (self.integer(axes, 0), self.integer(axes, 1));
+        let word = node(ExprKind::Bin(*self.random.pick(&words), Box::new(seed), Box::new(i)));
+        let number = node(ExprKind::Un(UnOp::Uniform, Box::new(word)));
+        self.cast(number, ElemType::Fixed(DType::F32), elem)
+    }
+
+    /// Bits of integers, moved by more places than there are, too.
+    fn bits(&mut self, axes: &[AxisId], depth: usize) -> Expr {
+        let a = Box::new(self.integer(axes, depth - 1));
+        let op = *self.random.pick(&[BinOp::Shl, BinOp::Shr, BinOp::Shr, BinOp::And, BinOp::Or, BinOp::Xor]);
+        if self.chance(10) {
+            return node(ExprKind::Un(UnOp::Not, a));
+        }
+        let literal = match op.shifts() {
+            true => *self.random.pick(&[0.0, 1.0, 2.0, 3.0, 31.0, 32.0, 33.0, -1.0]),
+            false => *self.random.pick(&[1.0, 3.0, 15.0, 255.0, -1.0, -8.0]),
+        };
+        let b = match self.chance(75) {
+            true => node(ExprKind::Const { value: literal, elem: Some(I32) }),
+            false => self.integer(axes, depth - 1),
+        };
+        node(ExprKind::Bin(op, a, Box::new(b)))
     }
 
     fn condition(&mut self, axes: &[AxisId], elem: ElemType, depth: usize) -> Expr {
@@ -367,12 +398,13 @@ impl Generator<'_> {
             ExprKind::Const { elem, .. } => (vec![], (*elem)?),
             ExprKind::Scalar(id) => (vec![], self.kernel.scalars[usize::from(id.0)].elem),
             ExprKind::Var(id) => var(*id).map(|k| (k.axes.clone(), k.elem))?,
-            ExprKind::Un(op, x) => match op.row().key {
-                Some(_) => (of(x)?.0, I32),
+            ExprKind::Un(op, x) => match op.row().makes {
+                Some(_) => (of(x)?.0, ElemType::Fixed(op.result(DType::F32))),
                 None => of(x)?,
             },
-            ExprKind::Bin(_, a, b) => {
+            ExprKind::Bin(op, a, b) => {
                 let ((a, elem), (b, _)) = (of(a)?, of(b)?);
+                let elem = if op.random_word().is_some() { ElemType::Fixed(DType::U32) } else { elem };
                 (join(a, b), elem)
             }
             ExprKind::Cmp(_, a, b) => (join(of(a)?.0, of(b)?.0), bool_type),

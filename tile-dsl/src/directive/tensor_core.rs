@@ -12,7 +12,7 @@
 //! registers in which the atom leaves them; where such a reader is a sum of products itself, the first rule takes that back
 //! for an atom of its own. Where such a sum has lanes of another atom already, it keeps them.
 //!
-//! Conditions. The value is a sum in f32 of products of two factors, exact conversions aside, of a type that the
+//! Conditions. The value is a sum in f32, or of integers in i32, of products of two factors, exact conversions aside, of a type that the
 //! atom multiplies. m is an axis of the value and of the first factor only, n one of the value and of the second only, k
 //! one of both factors only. Of each of them the innermost loop stands inside of the value's `let`, is a plain one and
 //! is a multiple of the atom long. Readers: the conditions of `bind`, for lanes.
@@ -254,7 +254,7 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom, swapped: bool) -> Result<Sum,
         return Err(precision::advice(failure, dtype));
     }
     let [x, y] = factors;
-    if types[0] != types[1] {
+    if types[0] != types[1] && !row.mixed {
         return Err(here(refuse(format!(
             "`{atom}` multiplies two factors of one type, not {} and {}",
             types[0], types[1]

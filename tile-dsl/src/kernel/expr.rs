@@ -45,12 +45,10 @@ pub enum Expr {
     /// Two operands of equal type. Float `a * b + c` is fused only by [`Expr::Fma`]. Integer arithmetic is that of
     /// indices, which neither overflows nor divides by zero.
     Bin(BinOp, Box<Expr>, Box<Expr>),
-    /// `+ - * / %` of the kernel's own `i32` values, defined for all operands by [`crate::op::binary::Integer::value`].
+    /// `+ - * / % <<` of the kernel's own integers, defined for all operands by [`crate::op::binary::Integer::value`].
     Wrapping(BinOp, Box<Expr>, Box<Expr>),
     /// `a * b + c`, rounded once.
     Fma(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// Integer bit operation: `a xor b`, for swizzles.
-    Xor(Box<Expr>, Box<Expr>),
     /// Comparison.
     Cmp(CmpOp, Box<Expr>, Box<Expr>),
     /// Choice; both sides are evaluated.
@@ -82,7 +80,7 @@ impl Expr {
             | Expr::Dim(_)
             | Expr::Scalar(_) => {}
             Expr::Un(_, x) | Expr::Cast(_, x) => x.each(f),
-            Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => {
+            Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Cmp(_, a, b) => {
                 a.each(f);
                 b.each(f);
             }

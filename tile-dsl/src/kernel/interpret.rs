@@ -497,7 +497,6 @@ impl Run<'_> {
             Expr::Bin(op, a, b) => column::bin(*op, &*eval(a)?, &*eval(b)?, mask)?,
             Expr::Fma(a, b, c) => column::fma(&*eval(a)?, &*eval(b)?, &*eval(c)?)?,
             Expr::Wrapping(op, a, b) => column::wrapping(*op, &*eval(a)?, &*eval(b)?)?,
-            Expr::Xor(a, b) => column::xor(&*eval(a)?, &*eval(b)?)?,
             Expr::Cmp(op, a, b) => column::cmp(*op, &*eval(a)?, &*eval(b)?)?,
             Expr::Select(c, a, b) => {
                 let (c, a, b) = (eval(c)?, eval(a)?, eval(b)?);

@@ -140,9 +140,6 @@ impl Parser {
                 let op = self.next();
                 let b = Box::new(self.expr()?);
                 self.expect(")")?;
-                if op == "xor" {
-                    return Ok(Expr::Xor(a, b));
-                }
                 if let Some(op) = BinOp::from_name(&op) {
                     return Ok(Expr::Bin(op, a, b));
                 }

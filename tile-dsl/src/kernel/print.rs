@@ -369,7 +369,7 @@ impl Printer<'_, '_> {
             Expr::Scalar(i) => write!(self.out, "${}", param_name(self.kernel, *i)),
             Expr::Un(op, a) => self.call(op.name(), &[a]),
             Expr::Bin(op, a, b) => match op.row().form {
-                Form::Function => self.call(op.name(), &[a, b]),
+                Form::Function | Form::Part(_) => self.call(op.name(), &[a, b]),
                 Form::Infix(_) | Form::Word => self.infix(a, op.name(), b),
             },
             Expr::Fma(a, b, c) => self.call("fma", &[a, b, c]),
@@ -377,7 +377,6 @@ impl Printer<'_, '_> {
                 self.out.push_str("wrapping");
                 self.infix(a, op.name(), b)
             }
-            Expr::Xor(a, b) => self.infix(a, "xor", b),
             Expr::Cmp(op, a, b) => self.infix(a, op.name(), b),
             Expr::Select(c, a, b) => self.call("select", &[c, a, b]),
             Expr::Cast(ty, a) => self.call(format_args!("cast {ty} "), &[a]),

@@ -202,7 +202,7 @@ impl Verifier<'_> {
             Expr::Slot { frag, .. } => self.apart.contains(frag),
             Expr::Var(v) => self.divergent.contains(v),
             Expr::Un(_, a) | Expr::Cast(_, a) => self.differs(a),
-            Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => {
+            Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Cmp(_, a, b) => {
                 self.differs(a) || self.differs(b)
             }
             Expr::Fma(a, b, c) | Expr::Select(a, b, c) => {
@@ -257,9 +257,8 @@ impl Verifier<'_> {
             }),
             Expr::Bin(op, a, b) => same(a, b).and_then(|t| {
                 let row = op.row();
-                ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), t)
+                ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), op.result(t))
             }),
-            Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_integer(), t)),
             Expr::Wrapping(op, a, b) => same(a, b).and_then(|t| ok(op.wraps(t), t)),
             Expr::Fma(a, b, c) => {
                 same(a, b)?;

@@ -112,7 +112,7 @@ fn combine_nodes<'a>(
     let parts_at_once = if at_once { QUAD } else { 2 };
     let neighbours: Vec<Atom> = (1..parts_at_once)
         .map(|n| {
-            let other = cx.build.emit.op(Op::Xor, &[node, Atom::i32(n.into())]);
+            let other = cx.build.emit.op(Op::Bin(BinOp::Xor), &[node, Atom::i32(n.into())]);
             cx.build.emit.bin(BinOp::Mul, other, wide)
         })
         .collect();

@@ -9,6 +9,7 @@ use crate::{
     index::AxisId,
     machine::{Unit, UnitDim},
     nest::{Digit, Ends, LoopKind, Step, Steps, ends},
+    op::BinOp,
     program::Variant,
 };
 
@@ -90,7 +91,7 @@ pub(super) fn unit_value(cx: &mut Cx<'_>, unit: Unit, dim: UnitDim, digit: Digit
     let mut coordinate = cx.env.tile.units.coordinate(&mut cx.build.emit, unit, dim);
     if let Some(other) = cx.view.nest.skew.get(&digit) {
         let other = cx.env.tile.units.coordinate(&mut cx.build.emit, unit, *other);
-        coordinate = cx.build.emit.op(Op::Xor, &[coordinate, other]);
+        coordinate = cx.build.emit.op(Op::Bin(BinOp::Xor), &[coordinate, other]);
     }
     match coordinate {
         Atom::Var(var) => Linear::var(var).scaled(digit.stride.into()),

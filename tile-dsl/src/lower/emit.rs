@@ -66,7 +66,6 @@ pub(super) enum Op {
     Un(UnOp),
     Bin(BinOp),
     Wrapping(BinOp),
-    Xor,
     Cmp(CmpOp),
     Select,
     Cast(DType),
@@ -88,7 +87,7 @@ impl Op {
             Op::Select => operand(1),
             Op::Cast(ty) => *ty,
             Op::Un(op) => op.result(operand(0)),
-            Op::Bin(_) | Op::Wrapping(_) | Op::Xor | Op::Fma => operand(0),
+            Op::Bin(_) | Op::Wrapping(_) | Op::Fma => operand(0),
         }
     }
 
@@ -106,7 +105,6 @@ impl Op {
             Op::Un(op) => Expr::Un(op, next()),
             Op::Bin(op) => Expr::Bin(op, next(), next()),
             Op::Wrapping(op) => Expr::Wrapping(op, next(), next()),
-            Op::Xor => Expr::Xor(next(), next()),
             Op::Cmp(op) => Expr::Cmp(op, next(), next()),
             Op::Select => Expr::Select(next(), next(), next()),
             Op::Cast(ty) => Expr::Cast(ty, next()),

@@ -338,7 +338,7 @@ fn on_curve(emit: &mut Emit, number: Atom) -> (Atom, Atom) {
         let right = emit.bin(BinOp::Div, quarter, Atom::i32(2));
         let low = emit.bin(BinOp::Rem, quarter, Atom::i32(2));
         // Quarters 1 and 2 are the lower ones.
-        let lower = emit.op(Op::Xor, &[right, low]);
+        let lower = emit.op(Op::Bin(BinOp::Xor), &[right, low]);
         let across = emit.bin(BinOp::Mul, right, Atom::i32(side));
         let down = emit.bin(BinOp::Mul, lower, Atom::i32(side));
         (x, y) = (emit.add(x_in, across), emit.add(y_in, down));

@@ -108,7 +108,7 @@ impl Layout {
         let phase = emit.bin(BinOp::Rem, line, Atom::i32(s.chunks));
         let mask = emit.bin(BinOp::Mul, phase, Atom::i32(s.chunk));
         let (varying, constant) = emit.index_base(&outside);
-        match (emit.op(Op::Xor, &[at, mask]), varying) {
+        match (emit.op(Op::Bin(BinOp::Xor), &[at, mask]), varying) {
             (Atom::Int(n, _), varying) => (varying, n + constant),
             (swizzled, None) => (Some(swizzled), constant),
             (swizzled, Some(varying)) => (Some(emit.add(varying, swizzled)), constant),

@@ -1,7 +1,7 @@
 //! Operands of atoms that `ldmatrix` does not read: each lane loads its elements by themselves.
 //!
-//! Of an 8×4 matrix of 32-bit elements, lane 4·r + c holds the element of row r and column c, rows along m or n and columns
-//! along k (PTX ISA 9.7.15.5.4). So k need not be contiguous.
+//! Of a matrix of 8 rows of 16 bytes, lane 4·r + c holds word c of row r, rows along m or n and columns along k (PTX ISA 9.7.15.5.4,
+//! 9.7.15.5.10). So k need not be contiguous: a word has one element of 32 bits, or four of 8 bits.
 
 use super::{
     context::Cx,
@@ -34,15 +34,17 @@ pub(super) fn words(
     }
     let mut first = loads::staged_offset(cx, access, stage);
     for (range, weight) in [
-        (UnitRange { stride: 1, extent: LANES[0] }, how.k),
+        (UnitRange { stride: 1, extent: LANES[0] }, reads.each as i64 * how.k),
         (UnitRange { stride: LANES[0], extent: LANES[1] }, how.free),
     ] {
         if let Operand::Var(part) = cx.env.tile.units.part(&mut cx.build.emit, range) {
             first.add_scaled(&Linear::var(part), weight);
         }
     }
-    let moved = |register: usize| {
+    let moved = |element: usize| {
+        let (register, within) = (element / reads.each, element % reads.each);
         let mut offset = first.clone();
+        offset.constant += within as i64 * how.k;
         for (bit, [free, k]) in reads.order.iter().enumerate() {
             if register >> bit & 1 == 1 {
                 offset.constant += i64::from(*free) * how.free + i64::from(*k) * how.k;
@@ -50,7 +52,7 @@ pub(super) fn words(
         }
         offset
     };
-    Ok(Some((0..1 << reads.order.len()).map(moved).collect()))
+    Ok(Some((0..reads.elements).map(moved).collect()))
 }
 
 /// The element of a copy at an offset, loaded once in a straight line.

@@ -110,7 +110,7 @@ impl Atom {
     pub fn all() -> impl Iterator<Item = Atom> {
         (0..).zip(rows::ATOMS).flat_map(|(family, rows)| {
             let sizes = if rows.len() == 1 { 0..=0 } else { 1..=rows.len() as u8 };
-            sizes.map(move |eights| Atom { family, eights })
+            sizes.map(move |eights| Atom { family, eights }).filter(|atom| atom.row().exists())
         })
     }
 
@@ -285,6 +285,11 @@ pub enum NoProduct {
     Rounded(DType),
 }
 
+/// Whether this is an integer type of 8 bits.
+fn is_narrow(dtype: DType) -> bool {
+    dtype.is_integer() && dtype.bytes() == 1
+}
+
 /// A factor of a product, conversions that are exact left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Factor<'e> {
@@ -305,7 +310,7 @@ impl Factor<'_> {
 }
 
 impl Nest {
-    /// The two factors of a product whose terms are added in f32.
+    /// The two factors of a product whose terms are added in f32, or in i32.
     ///
     /// # Errors
     /// What else it is.
@@ -327,6 +332,7 @@ impl Nest {
             exact = match exact {
                 Expr::Cast(to, inner) if *to == self.dtype(inner) => inner,
                 Expr::Cast(DType::F32, inner) if self.dtype(inner).is_float() => inner,
+                Expr::Cast(DType::I32, inner) if is_narrow(self.dtype(inner)) => inner,
                 // What it does to the products is for the atom to say: see `is_rounded`.
                 Expr::Un(UnOp::Tf32, inner) => inner,
                 _ => break,

@@ -1,4 +1,4 @@
-//! Operands that lanes read from shared memory: as 8×8 matrices by `ldmatrix`, or word by word.
+//! Operands that lanes read from shared memory: as 8×8 matrices by `ldmatrix`, or element by element.
 
 use super::{AccessId, CopyLayout, Digit, Nest};
 use crate::index::AxisId;
@@ -12,7 +12,7 @@ pub struct Matrices {
     pub k: i64,
     /// Rows run along m or n, not along k: `ldmatrix.trans`.
     pub transposed: bool,
-    /// Each lane loads its elements by themselves: `ldmatrix` exchanges rows and columns of 16-bit elements alone.
+    /// Each lane loads its elements one by one: `ldmatrix` exchanges rows and columns of 16-bit elements alone.
     pub words: bool,
 }
 
@@ -51,7 +51,7 @@ impl Nest {
         let bytes = i64::from(self.elem(self.access(access).tensor).bytes());
         let (transposed, other) = match (free, k) {
             (_, 1) => (false, free),
-            _ if bytes == 4 => return Ok(Matrices { free, k, transposed: false, words: true }),
+            _ if bytes != 2 => return Ok(Matrices { free, k, transposed: false, words: true }),
             (1, _) => (true, k),
             _ => return Err(NoMatrices::Apart),
         };

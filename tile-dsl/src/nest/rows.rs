@@ -54,6 +54,10 @@ pub struct Row {
     pub operands: &'static [(DType, &'static str)],
     /// They are rounded to tf32.
     pub rounded: bool,
+    /// The two may have different types of these.
+    pub mixed: bool,
+    /// More than 32 columns are a multiple of 16.
+    pub by_sixteen: bool,
     /// Element type of the accumulator.
     pub accumulator: DType,
     /// Digits of m of the accumulator, largest stride first.
@@ -73,7 +77,8 @@ pub struct Row {
 }
 
 /// Every instruction; the index is its number in encoded programs, so new ones come last.
-pub(super) static ATOMS: [&[Row]; 5] = [&[MMA], &[MMA_TF32], &WGMMA, &WGMMA_F8, &WGMMA_TF32];
+pub(super) static ATOMS: [&[Row]; 7] =
+    [&[MMA], &[MMA_TF32], &WGMMA, &WGMMA_F8, &WGMMA_TF32, &[MMA_I8], &WGMMA_I8];
 
 impl Row {
     /// As the instruction names an element type of its operands; nothing where it has none of it.
@@ -84,6 +89,12 @@ impl Row {
     /// Fused multiply-adds a cycle of a multiprocessor of this compute capability, if they are published.
     pub fn rate(&self, sm: u32) -> Option<u32> {
         self.rates.iter().find(|(of, _)| *of == sm).map(|(_, rate)| *rate)
+    }
+
+    /// Whether there is such an instruction: not every number of columns is one.
+    pub(super) fn exists(&self) -> bool {
+        let columns = self.shape[1];
+        !self.by_sixteen || columns <= 32 || columns.is_multiple_of(16)
     }
 
     /// Whether its operands may have an element type.
@@ -124,6 +135,8 @@ const MMA: Row = Row {
     k_major: false,
     operands: &[(DType::F16, "f16"), (DType::BF16, "bf16")],
     rounded: false,
+    mixed: false,
+    by_sixteen: false,
     accumulator: DType::F32,
     m: &[HALF_OF_ROWS, ROWS],
     n: &[QUADS, PAIR],
@@ -144,6 +157,22 @@ const MMA_TF32: Row = Row {
     rates: &[(80, 512)],
     ..MMA
 };
+
+/// `mma.sync.aligned.m16n8k32.row.col`, operands of 8 bits, each with its own sign, `i32` accumulators that wrap around.
+const MMA_I8: Row = Row {
+    label: "mma_i8",
+    shape: [16, 8, 32],
+    operands: EIGHT_BITS,
+    mixed: true,
+    accumulator: DType::I32,
+    a: &[[8, 0], [0, 16]],
+    b: &[[0, 16]],
+    rates: &[(80, 2048)],
+    ..MMA
+};
+
+/// Integers of 8 bits.
+const EIGHT_BITS: &[(DType, &str)] = &[(DType::I8, "s8"), (DType::U8, "u8")];
 
 /// Numbers of columns that `wgmma` takes: 8, 16, up to 256.
 const WGMMA_SIZES: usize = 32;
@@ -200,6 +229,21 @@ static WGMMA_F8: [Row; WGMMA_SIZES] = of_all_sizes(Row {
     operands: &[(DType::F8, "e4m3")],
     k_major: true,
     a: &[[8, 0], [0, 16]],
+    rates: &[(90, 4096)],
+    ..WGMMA_ROW
+});
+
+/// `wgmma.mma_async.sync.aligned.m64nNk32`, operands of 8 bits in shared memory, each with its own sign, `i32` accumulators that wrap
+/// around.
+static WGMMA_I8: [Row; WGMMA_SIZES] = of_all_sizes(Row {
+    label: "wgmma_i8_64x",
+    shape: [64, 8, 32],
+    operands: EIGHT_BITS,
+    mixed: true,
+    by_sixteen: true,
+    accumulator: DType::I32,
+    k_major: true,
+    a: MMA_I8.a,
     rates: &[(90, 4096)],
     ..WGMMA_ROW
 });

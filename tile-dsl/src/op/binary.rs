@@ -5,6 +5,7 @@
 
 use super::{
     functions::{Function, Machine, Reg},
+    random,
     unary::{Magnitude, of_zero},
 };
 use crate::dtype::{DType, Kind};
@@ -36,6 +37,8 @@ pub enum Form {
     Word,
     /// `max(a, b)`.
     Function,
+    /// As a function. Kernels do not call it, but this one, which is short for what has it.
+    Part(&'static str),
 }
 
 /// An operator on floating-point numbers. Those of fewer bits than `f32` are widened, and results rounded.
@@ -140,6 +143,22 @@ const DIFFERENCE: Results = Results { range: |a, b| [a[0] - b[1], a[1] - b[0]], 
 const PRODUCT: Results = Results { range: products, unit: Unit::Product };
 const LARGER: Results = Results { range: |a, b| [a[0].max(b[0]), a[1].max(b[1])], unit: Unit::Chosen };
 const SMALLER: Results = Results { range: |a, b| [a[0].min(b[0]), a[1].min(b[1])], unit: Unit::Chosen };
+/// Numbers that have no more bits than the operands: none is negative where no operand is.
+const BITS: Results = Results {
+    range: |a, b| {
+        let most = largest(a).max(largest(b)).max(1.0) * 2.0;
+        if a[0] >= 0.0 && b[0] >= 0.0 { [0.0, most] } else { [-most, most] }
+    },
+    unit: Unit::Whole,
+};
+const SHIFTED_LEFT: Results = Results {
+    range: |[lo, hi], [_, most]| {
+        let factor = most.clamp(0.0, 32.0).exp2();
+        [(lo * factor).min(0.0), (hi * factor).max(0.0)]
+    },
+    unit: Unit::Whole,
+};
+const SHIFTED_RIGHT: Results = Results { range: |[lo, hi], _| [lo.min(0.0), hi.max(0.0)], unit: Unit::Whole };
 const QUOTIENT: Results = Results {
     range: |a, b| {
         let most = largest(a) / b[0];
@@ -154,6 +173,37 @@ const WHOLE_QUOTIENT: Results = Results {
     },
     unit: Unit::Whole,
 };
+
+/// `x` with its bits moved to the left, and 0 if all are moved out: what is no number from 0 to 31 counts as 32 (PTX ISA 9.7.8.9,
+/// `shl.b32`).
+const fn shifted_left(x: i64, by: i64) -> i64 {
+    if by < 0 || by > 31 { 0 } else { x << by }
+}
+
+/// `x` with its bits moved to the right; copies of the sign come in, or zeros where there is none (PTX ISA 9.7.8.10, `shr.s32`
+/// and `shr.u32`).
+const fn shifted_right(x: i64, by: i64) -> i64 {
+    if by < 0 || by > 31 { x >> 63 } else { x >> by }
+}
+
+/// A word of 32 random bits, of two others.
+const RANDOM: Binary =
+    Binary { name: "random", symbols: &[], form: Form::Part("random"), float: None, int: None, truth: None };
+
+const WORD: Integer = Integer {
+    value: |_, _| 0,
+    checked: |_, _| None,
+    wraps: true,
+    neutral: [None, None],
+    results: Results { range: |_, _| [0.0, u32::MAX as f64], unit: Unit::Whole },
+};
+
+impl Integer {
+    /// The same range, of another function that may take all operands.
+    const fn with(self, value: fn(i64, i64) -> i64) -> Integer {
+        Integer { value, ..self }
+    }
+}
 
 macro_rules! operators {
     ($($(#[doc = $doc:literal])* $op:ident => $row:expr;)*) => {
@@ -375,38 +425,124 @@ operators! {
         }),
         truth: None,
     };
-    /// `a & b`: true where both conditions are. `&&` means the same.
+    /// `a & b`: true where both conditions are, and of integers the bits that both have. `&&` means the same of conditions.
     ///
     /// ```text
     /// select((j <= i) & (a > 0.0), a, 0.0)
     /// ```
-    /// - Requires: two bools. As in Rust, `&` binds more tightly than a comparison, which so stands in parentheses; `&&` needs none.
-    /// - Costs: an instruction on predicates. Both sides are computed.
-    /// - See also: `or`, `not`, `select`.
+    /// - Requires: two bools, two values of `i32`, or two of `u32`. As in Rust, `&` binds more tightly than a comparison, which so stands in parentheses; `&&` needs none.
+    /// - Costs: an instruction. Both sides are computed.
+    /// - See also: `or`, `xor`, `not`, `select`.
     And => Binary {
         name: "and",
         symbols: &["&", "&&"],
         form: Form::Word,
         float: None,
-        int: None,
+        int: Some(Integer {
+            value: |x, y| x & y,
+            checked: |x, y| Some(x & y),
+            wraps: false,
+            neutral: [Some(-1), Some(-1)],
+            results: BITS,
+        }),
         truth: Some(|x, y| x && y),
     };
-    /// `a | b`: true where one of the conditions is. `||` means the same.
+    /// `a | b`: true where one of the conditions is, and of integers the bits that one of them has. `||` means the same of conditions.
     ///
     /// ```text
     /// select((a < 0.0) | (a > 1.0), 0.0, a)
     /// ```
-    /// - Requires: two bools. As in Rust, `|` binds more tightly than a comparison, which so stands in parentheses; `||` needs none.
-    /// - Costs: an instruction on predicates. Both sides are computed.
-    /// - See also: `and`, `not`, `select`.
+    /// - Requires: two bools, two values of `i32`, or two of `u32`. As in Rust, `|` binds more tightly than a comparison, which so stands in parentheses; `||` needs none.
+    /// - Costs: an instruction. Both sides are computed.
+    /// - See also: `and`, `xor`, `not`, `select`.
     Or => Binary {
         name: "or",
         symbols: &["|", "||"],
         form: Form::Word,
         float: None,
-        int: None,
+        int: Some(Integer {
+            value: |x, y| x | y,
+            checked: |x, y| Some(x | y),
+            wraps: false,
+            neutral: [Some(0), Some(0)],
+            results: BITS,
+        }),
         truth: Some(|x, y| x || y),
     };
+    /// `a ^ b`: true where one of the conditions is and the other is not, and of integers the bits that one of them has and the other has not.
+    ///
+    /// ```text
+    /// select((i ^ j) == 1, a, 0.0)
+    /// ```
+    /// - Requires: two bools, two values of `i32`, or two of `u32`. As in Rust, `^` binds more tightly than a comparison.
+    /// - Costs: an instruction.
+    /// - See also: `and`, `or`, `not`, `ne`.
+    Xor => Binary {
+        name: "xor",
+        symbols: &["^"],
+        form: Form::Word,
+        float: None,
+        int: Some(Integer {
+            value: |x, y| x ^ y,
+            checked: |x, y| Some(x ^ y),
+            wraps: false,
+            neutral: [Some(0), Some(0)],
+            results: BITS,
+        }),
+        truth: Some(|x, y| x != y),
+    };
+    /// `a << n`: the bits of each element, `n` places further to the left. Zeros come in.
+    ///
+    /// ```text
+    /// a * (1 << j).cast::<f32>()
+    /// ```
+    /// - Requires: `i32` or `u32` for `a`, and either of them for `n`. A literal takes the type of `a`. If `n` is negative or more than 31, the result is 0.
+    /// - Costs: an instruction.
+    /// - See also: `shr`, `and`, `mul`.
+    Shl => Binary {
+        name: "shl",
+        symbols: &["<<"],
+        form: Form::Word,
+        float: None,
+        int: Some(Integer {
+            value: shifted_left,
+            checked: |x, y| Some(shifted_left(x, y)),
+            wraps: true,
+            neutral: [None, Some(0)],
+            results: SHIFTED_LEFT,
+        }),
+        truth: None,
+    };
+    /// `a >> n`: the bits of each element, `n` places further to the right. Copies of the sign come in, and zeros in a `u32`.
+    ///
+    /// ```text
+    /// a * (i >> 1 & 1).cast::<f32>()
+    /// ```
+    /// - Requires: `i32` or `u32` for `a`, and either of them for `n`. A literal takes the type of `a`. If `n` is negative or more than 31, the result is 0, and −1 if `a` is negative.
+    /// - Costs: an instruction.
+    /// - See also: `shl`, `and`, `div`.
+    Shr => Binary {
+        name: "shr",
+        symbols: &[">>"],
+        form: Form::Word,
+        float: None,
+        int: Some(Integer {
+            value: shifted_right,
+            checked: |x, y| Some(shifted_right(x, y)),
+            wraps: false,
+            neutral: [None, Some(0)],
+            results: SHIFTED_RIGHT,
+        }),
+        truth: None,
+    };
+    /// The first word of [`philox4x32`](super::random::philox4x32) of the key (a, 0) and the counter (b, 0, 0, 0).
+    Random0 => Binary { name: "random0", int: Some(WORD.with(random::word::<0>)), ..RANDOM };
+    /// The second word of [`philox4x32`](super::random::philox4x32) of the key (a, 0) and the counter (b, 0, 0, 0).
+    Random1 => Binary { name: "random1", int: Some(WORD.with(random::word::<1>)), ..RANDOM };
+    /// The third word of [`philox4x32`](super::random::philox4x32) of the key (a, 0) and the counter (b, 0, 0, 0).
+    Random2 => Binary { name: "random2", int: Some(WORD.with(random::word::<2>)), ..RANDOM };
+    /// The fourth word of [`philox4x32`](super::random::philox4x32) of the key (a, 0) and the counter (b, 0, 0, 0).
+    Random3 => Binary { name: "random3", int: Some(WORD.with(random::word::<3>)), ..RANDOM };
 }
 
 impl BinOp {
@@ -440,13 +576,43 @@ impl BinOp {
         self.row().int.map_or([None; 2], |int| int.neutral)
     }
 
-    /// Whether values of a type wrap around: one of `+ - * / %` of integers.
+    /// Whether it moves bits by a number of places.
+    pub const fn shifts(self) -> bool {
+        matches!(self, BinOp::Shl | BinOp::Shr)
+    }
+
+    /// The word of `random` that it is.
+    pub fn random_word(self) -> Option<usize> {
+        [BinOp::Random0, BinOp::Random1, BinOp::Random2, BinOp::Random3].iter().position(|op| *op == self)
+    }
+
+    /// Whether each operand of a kernel may have a type of its own among those that it takes: the bits alone count.
+    pub fn takes_bits(self) -> bool {
+        self.shifts() || self.random_word().is_some()
+    }
+
+    /// The type of the result, by that of the left operand.
+    pub fn result(self, dtype: DType) -> DType {
+        if self.random_word().is_some() { DType::U32 } else { dtype }
+    }
+
+    /// As a kernel writes it.
+    pub fn written(self) -> &'static str {
+        let row = self.row();
+        match (row.form, row.symbols) {
+            (Form::Part(of), _) => of,
+            (_, [symbol, ..]) => symbol,
+            (_, []) => row.name,
+        }
+    }
+
+    /// Whether values of a type wrap around: one of `+ - * / % <<` of integers, or random.
     pub fn wraps(self, dtype: DType) -> bool {
         dtype.is_integer() && self.row().int.is_some_and(|int| int.wraps)
     }
 
     /// The result on values of an integer type; `None` if it takes no integers.
     pub fn of_integers(self, dtype: DType, a: i64, b: i64) -> Option<i64> {
-        self.row().int.map(|int| dtype.wrap((int.value)(a, b)))
+        self.row().int.map(|int| self.result(dtype).wrap((int.value)(a, b)))
     }
 }

@@ -19,12 +19,12 @@ pub struct Unary {
     pub usage: Option<&'static str>,
     /// Of floating-point numbers, if it takes them.
     pub float: Option<Real>,
-    /// Of signed integers, if it takes them; their type keeps the low bits ([`DType::wrap`]).
-    pub int: Option<fn(i64) -> i64>,
+    /// Of integers, if it takes them.
+    pub int: Option<Integer>,
     /// Of truth values, if it takes them.
     pub truth: Option<fn(bool) -> bool>,
-    /// Of floating-point numbers, widened, if it makes `i32` of them.
-    pub key: Option<fn(f32) -> i32>,
+    /// Of elements of a type, if it makes another type of them.
+    pub makes: Option<Makes>,
     /// The range of results over a range of operands, and which operands can be compared.
     pub results: Results,
     /// Where random programs use it.
@@ -49,6 +49,24 @@ pub struct Real {
     pub least: f64,
     /// Its instructions on an `f32`.
     pub code: fn(&mut dyn Machine, Reg) -> Reg,
+}
+
+/// An operator whose results have another type.
+#[derive(Clone, Copy)]
+pub enum Makes {
+    /// An `i32` of floating-point numbers, widened.
+    Key(fn(f32) -> i32),
+    /// An `f32` of a `u32`.
+    Fraction(fn(u32) -> f32),
+}
+
+/// An operator on integers.
+#[derive(Clone, Copy)]
+pub struct Integer {
+    /// The result, of which the type keeps the low bits ([`DType::wrap`]).
+    pub value: fn(i64) -> i64,
+    /// Whether it takes integers that have no sign.
+    pub unsigned: bool,
 }
 
 /// A magnitude of which eight rounding steps are more than the least normal number: 2⁻²⁴ of it each.
@@ -147,6 +165,12 @@ fn order(x: f32) -> i32 {
     }
 }
 
+/// The first 24 bits of a word behind the binary point: every multiple of 2⁻²⁴ from 0 to below 1.
+fn fraction(word: u32) -> f32 {
+    const UNIT: f32 = 1.0 / (1u32 << 24) as f32;
+    (word >> 8) as f32 * UNIT
+}
+
 fn absolute([lo, hi]: [f64; 2]) -> [f64; 2] {
     let (x, y) = (lo.abs(), hi.abs());
     [if lo <= 0.0 && hi >= 0.0 { 0.0 } else { x.min(y) }, x.max(y)]
@@ -202,9 +226,9 @@ operators! {
             least: 0.0,
             code: |m, x| m.neg(x),
         }),
-        int: Some(i64::wrapping_neg),
+        int: Some(Integer { value: i64::wrapping_neg, unsigned: false }),
         truth: None,
-        key: None,
+        makes: None,
         results: Results { range: |[lo, hi]| [-hi, -lo], rounds: false, ..Results::rising(|r| r) },
         drawn: Drawn::Often,
     };
@@ -230,7 +254,7 @@ operators! {
         }),
         int: None,
         truth: None,
-        key: None,
+        makes: None,
         results: Results { within: [-80.0, 80.0], ..Results::rising(|r| r.map(f64::exp)) },
         drawn: Drawn::Small,
     };
@@ -257,7 +281,7 @@ operators! {
         }),
         int: None,
         truth: None,
-        key: None,
+        makes: None,
         results: Results { within: [-115.0, 115.0], ..Results::rising(|r| r.map(f64::exp2)) },
         drawn: Drawn::Small,
     };
@@ -286,7 +310,7 @@ operators! {
         }),
         int: None,
         truth: None,
-        key: None,
+        makes: None,
         results: Results {
             needs: Needs::ExactOrPositive,
             ..Results::rising(|[_, hi]| [-110.0, hi.max(2.0).ln()])
@@ -315,7 +339,7 @@ operators! {
         }),
         int: None,
         truth: None,
-        key: None,
+        makes: None,
         results: Results {
             needs: Needs::ExactOrPositive,
             ..Results::rising(|r| r.map(|x| x.max(0.0).sqrt()))
@@ -350,7 +374,7 @@ operators! {
         }),
         int: None,
         truth: None,
-        key: None,
+        makes: None,
         results: Results {
             needs: Needs::ExactOrPositive,
             ..Results::rising(|[lo, hi]| [1.0 / hi.max(1e-6).sqrt(), 1.0 / lo.max(1e-3).sqrt()])
@@ -379,7 +403,7 @@ operators! {
         }),
         int: None,
         truth: None,
-        key: None,
+        makes: None,
         results: Results::rising(|_| [-1.0, 1.0]),
         drawn: Drawn::Any,
     };
@@ -403,9 +427,9 @@ operators! {
             least: 0.0,
             code: |m, x| m.call(Function::Abs, &[x]),
         }),
-        int: Some(i64::wrapping_abs),
+        int: Some(Integer { value: i64::wrapping_abs, unsigned: false }),
         truth: None,
-        key: None,
+        makes: None,
         results: Results { range: absolute, rounds: false, ..Results::rising(|r| r) },
         drawn: Drawn::Often,
     };
@@ -431,7 +455,7 @@ operators! {
         }),
         int: None,
         truth: None,
-        key: None,
+        makes: None,
         results: Results {
             needs: Needs::Exact,
             range: |r| r.map(f64::round_ties_even),
@@ -440,22 +464,22 @@ operators! {
         },
         drawn: Drawn::Often,
     };
-    /// `!c`: true where the condition is false.
+    /// `!c`: true where the condition is false, and of integers the bits that an element lacks.
     ///
     /// ```text
     /// select(!(a < b), a, b)
     /// ```
-    /// - Requires: a bool: what a comparison gives, or an element of a mask.
-    /// - Costs: nothing, or an instruction on predicates. `!(a < b)` and `a >= b` differ where an element is NaN.
-    /// - See also: `and`, `or`, `select`.
+    /// - Requires: a bool, which is what a comparison gives or an element of a mask; or an `i32` or `u32`.
+    /// - Costs: nothing, or an instruction. `!(a < b)` and `a >= b` differ where an element is NaN.
+    /// - See also: `and`, `or`, `xor`, `select`.
     Not => Unary {
         name: "not",
         usage: None,
         float: None,
-        int: None,
+        int: Some(Integer { value: |x| !x, unsigned: true }),
         truth: Some(|x| !x),
-        key: None,
-        results: Results { rounds: false, ..Results::rising(|r| r) },
+        makes: None,
+        results: Results { range: |[lo, hi]| [-hi - 1.0, -lo - 1.0], rounds: false, ..Results::rising(|r| r) },
         drawn: Drawn::Never,
     };
     /// `order(x)`: each element as an `i32` that lies between others as the element does. −0 comes before +0, and any NaN last.
@@ -472,7 +496,7 @@ operators! {
         float: None,
         int: None,
         truth: None,
-        key: Some(order),
+        makes: Some(Makes::Key(order)),
         results: Results { needs: Needs::Exact, range: |r| r.map(|x| order(x as f32).into()), rounds: false, ..Results::rising(|r| r) },
         drawn: Drawn::Never,
     };
@@ -499,7 +523,7 @@ operators! {
         }),
         int: None,
         truth: None,
-        key: None,
+        makes: None,
         // Where the operand is exact, so is what it is rounded to.
         results: Results {
             needs: Needs::Exact,
@@ -507,6 +531,24 @@ operators! {
             rounds: false,
             ..Results::rising(|r| r)
         },
+        drawn: Drawn::Never,
+    };
+    /// `uniform(u)`: a number from 0 to below 1 of each word, by its first 24 bits.
+    ///
+    /// ```text
+    /// select(uniform(random(42, i * N + j, 0)) < 0.5, a, b)
+    /// ```
+    /// - Requires: `u32`, such as `random` makes. All multiples of 2⁻²⁴ are equally likely if all words are; 1 is never among them.
+    /// - Costs: a shift, a conversion and a product.
+    /// - See also: `random`, `cast`, `shr`.
+    Uniform => Unary {
+        name: "uniform",
+        usage: Some("uniform(u)"),
+        float: None,
+        int: None,
+        truth: None,
+        makes: Some(Makes::Fraction(fraction)),
+        results: Results::rising(|_| [0.0, 1.0]),
         drawn: Drawn::Never,
     };
 }
@@ -526,20 +568,28 @@ impl UnOp {
     pub const fn takes(self, dtype: DType) -> bool {
         let row = self.row();
         match dtype.format().kind {
-            Kind::Float(_) => row.float.is_some() || row.key.is_some(),
-            Kind::Int { signed, computes } => signed && computes && row.int.is_some(),
+            Kind::Float(_) => row.float.is_some() || matches!(row.makes, Some(Makes::Key(_))),
+            Kind::Int { .. } if matches!(row.makes, Some(Makes::Fraction(_))) => matches!(dtype, DType::U32),
+            Kind::Int { signed, computes } => match row.int {
+                Some(int) => computes && (signed || int.unsigned),
+                None => false,
+            },
             Kind::Bool => row.truth.is_some(),
         }
     }
 
     /// The type of the result on elements of a type.
     pub const fn result(self, dtype: DType) -> DType {
-        if self.row().key.is_some() { DType::I32 } else { dtype }
+        match self.row().makes {
+            Some(Makes::Key(_)) => DType::I32,
+            Some(Makes::Fraction(_)) => DType::F32,
+            None => dtype,
+        }
     }
 
     /// The result on a value of an integer type; `None` if it takes no integers.
     pub fn of_integer(self, dtype: DType, x: i64) -> Option<i64> {
-        self.row().int.map(|value| dtype.wrap(value(x)))
+        self.row().int.map(|int| dtype.wrap((int.value)(x)))
     }
 
     /// The operators that random programs give such operands.

@@ -161,7 +161,7 @@ forms! {
     /// ```
     /// - Shape: the axes and the element type of the `let mut` that bound the name.
     /// - Computes: `x = x + f`, `max(x, f)`, `min(x, f)` and `x = dot(.., x)` are reductions over all of the axis, if the loop uses `x` nowhere else. Any other update is a recurrence, in the order of the text, as in the example: there the size of a tile is part of what is computed, and the schedule says it.
-    /// - Requires: a `let mut` outside of the loop. `+=`, `-=`, `*=` and `/=` are short for the operator.
+    /// - Requires: a `let mut` outside of the loop. `+=`, `-=` and the like are short for the operator.
     /// - Costs: a register for each element that a thread holds, for the whole loop. A recurrence cannot be shared out among units along its loop; several values that are carried together are combined together.
     /// - See also: `tiles`, `sum over an axis`, `tile`, `reduce`.
     Assign = "assignment", "x += ..;", false;
@@ -359,13 +359,32 @@ forms! {
     /// }
     /// ```
     /// - Shape: the axes of `acc`. Each is an axis of `a` or of `b`.
-    /// - Elements: `a` and `b` have one floating-point type. `acc` has that type, or `f32`.
-    /// - Error: products are exact, additions round in the type of `acc`, and a schedule may add in another order. `dot(a, b, acc, tf32)` rounds `a` and `b` to tf32 first. Two factors of `f8` are added with fewer bits by tensor cores.
-    /// - PTX: `fma.rn.f32`; by `tensor_core` also `mma.sync` and `wgmma.mma_async`.
+    /// - Elements: `a` and `b` have one floating-point type, and `acc` has that type, or `f32`. Or `a` and `b` are `i8` or `u8`, each its own, and `acc` is `i32`.
+    /// - Error: none for integers, whose sums wrap around. Of floats products are exact, additions round in the type of `acc`, and a schedule may add in another order. `dot(a, b, acc, tf32)` rounds `a` and `b` to tf32 first. Two factors of `f8` are added with fewer bits by tensor cores.
+    /// - PTX: `fma.rn.f32`, of integers `mad.lo.s32`; by `tensor_core` also `mma.sync` and `wgmma.mma_async`.
     /// - Requires: a summed axis is in both factors, and is none of `program_tile`. At least one axis is summed.
     /// - Costs: a multiplication and an addition for each point of all axes together.
     /// - See also: `sum over an axis`, `mul`, `tf32`, `tensor_core`, `split_k`.
     Dot = "dot", "dot(a, b, acc), or dot(a, b, acc, tf32)", true;
+
+    /// `random(seed, i, w)`: 32 random bits: word `w` of the four that Philox4x32-10 makes of the key (`seed`, 0) and the counter (`i`, 0, 0, 0).
+    ///
+    /// ```text
+    /// fn dropout(x: &Tensor<f32, { 4 * N }>, p: f32, seed: i32, y: &mut Tensor<f32, { 4 * N }>) {
+    ///     let i = program_tile(N);
+    ///     let w = whole(4);
+    ///     let keep = uniform(random(seed, i, w)) >= p;
+    ///     store(y, [4 * i + w], select(keep, load(x, [4 * i + w]) / (1.0 - p), 0.0));
+    /// }
+    /// ```
+    /// - Shape: the axes of all three together.
+    /// - Elements: the result is `u32`. `seed` and `i` are `i32` or `u32`, of which the bits count. `w` is an integer, of which the last two bits count.
+    /// - Error: none. Equal operands give equal bits on every GPU and in every schedule (Salmon et al., SC 2011).
+    /// - PTX: `mul.hi.u32`, `mul.lo.u32` and `lop3.b32`, ten times.
+    /// - Requires: operands without a reduction in them, as they are read several times: bind it first. Different points need different pairs of `i` and `w`.
+    /// - Costs: about 60 instructions for the four words of an `i` together. They are computed once where one thread has all four, as with `vectorize(w)`.
+    /// - See also: `uniform`, `xor`.
+    Random = "random", "random(seed, i, w)", true;
 
     /// `argmax(x, j)`: where the greatest element along an axis is, of equal ones the first.
     ///

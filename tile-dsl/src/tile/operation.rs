@@ -3,7 +3,7 @@
 //! The cards are the page `docs/operations.md`. A message about an operation names its card there.
 
 use super::{AxisKind, Expr, ExprKind, Form, Stmt};
-use crate::op::{BinOp, CmpOp, RedOp, UnOp};
+use crate::op::{BinOp, CmpOp, RedOp, UnOp, binary};
 
 /// An operation that a kernel's text can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,13 +20,18 @@ pub enum Operation {
     Reduce(RedOp),
 }
 
+/// Whether kernels write what it is a part of.
+fn is_part(op: BinOp) -> bool {
+    matches!(op.row().form, binary::Form::Part(_))
+}
+
 impl Operation {
     /// Every operation, in the order of the page.
     pub fn all() -> Vec<Operation> {
         let forms = Form::ALL.iter().copied().map(Operation::Form);
         forms
             .chain(RedOp::ALL.iter().copied().map(Operation::Reduce))
-            .chain(BinOp::ALL.iter().copied().map(Operation::Bin))
+            .chain(BinOp::ALL.iter().copied().filter(|op| !is_part(*op)).map(Operation::Bin))
             .chain(UnOp::ALL.iter().copied().map(Operation::Un))
             .chain(CmpOp::ALL.iter().copied().map(Operation::Cmp))
             .collect()
@@ -47,6 +52,7 @@ impl Operation {
             // A name, which is no operation.
             ExprKind::Var(_) => return None,
             ExprKind::Un(op, _) => Operation::Un(*op),
+            ExprKind::Bin(op, ..) if op.random_word().is_some() => Operation::Form(Form::Random),
             ExprKind::Bin(op, ..) => Operation::Bin(*op),
             ExprKind::Cmp(op, ..) => Operation::Cmp(*op),
             ExprKind::Select(..) => Operation::Form(Form::Select),

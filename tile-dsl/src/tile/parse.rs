@@ -531,7 +531,7 @@ impl Parser {
                 let factor = |x: Expr| Box::new(if rounded { x.tf32() } else { x });
                 ExprKind::Dot(factor(a), factor(b), acc)
             }
-            "sum" | "max" | "min" | "and" | "or" if self.eat("(") => self.reduce_or_binary(&token)?,
+            name if is_reduction_or_binary(name) && self.eat("(") => self.reduce_or_binary(&token)?,
             name if UnOp::from_name(name).is_some() && self.eat("(") => {
                 let [x] = self.args()?;
                 ExprKind::Un(UnOp::from_name(name).expect("checked above"), x)
@@ -578,6 +578,12 @@ impl Parser {
             None => self.fail(format!("`{name}` is neither a value nor a scalar")),
         }
     }
+}
+
+/// Whether a name is that of a reduction, or of an operator that is written as a function.
+fn is_reduction_or_binary(name: &str) -> bool {
+    RedOp::from_name(name).is_some()
+        || BinOp::from_name(name).is_some_and(|op| !matches!(op.row().form, Form::Infix(_)))
 }
 
 fn expr(kind: ExprKind) -> Expr {

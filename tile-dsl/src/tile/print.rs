@@ -186,10 +186,10 @@ impl Kernel {
             ExprKind::Bin(op, a, b) => match op.row().form {
                 Form::Infix(own) => self.write_infix(f, (op.name(), own), a, b, level),
                 // `max(x, n)` is over the axis `n`, and `max(x, (n))` of a value called so.
-                Form::Word | Form::Function if self.is_called_as_an_axis(b) => {
+                Form::Word | Form::Function | Form::Part(_) if self.is_called_as_an_axis(b) => {
                     write!(f, "{}({}, ({}))", op.name(), self.named(a), self.named(b))
                 }
-                Form::Word | Form::Function => call(f, op.name(), &[a, b]),
+                Form::Word | Form::Function | Form::Part(_) => call(f, op.name(), &[a, b]),
             },
             ExprKind::Cmp(op, a, b) => self.write_infix(f, (op.name(), 1), a, b, level),
             ExprKind::Select(c, a, b) => call(f, "select", &[c, a, b]),

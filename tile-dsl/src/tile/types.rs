@@ -83,11 +83,18 @@ impl Kernel {
             ExprKind::Var(id) => {
                 var(usize::from(id.0)).expect("variables of a verified kernel are bound before use")
             }
-            ExprKind::Un(op, x) => match op.row().key {
-                Some(_) => ValueType { elem: i32_type, ..self.typed(x, var) },
+            ExprKind::Un(op, x) => match op.row().makes {
+                Some(_) => ValueType { elem: ElemType::Fixed(op.result(DType::F32)), ..self.typed(x, var) },
                 None => self.typed(x, var),
             },
-            ExprKind::Bin(_, a, b) => union(a, b),
+            ExprKind::Bin(op, a, b) => {
+                let value = union(a, b);
+                let elem = match value.elem {
+                    ElemType::Fixed(dtype) => ElemType::Fixed(op.result(dtype)),
+                    ElemType::Generic => ElemType::Generic,
+                };
+                ValueType { elem, ..value }
+            }
             ExprKind::Cmp(_, a, b) => ValueType { elem: ElemType::Fixed(DType::Bool), ..union(a, b) },
             ExprKind::Select(c, a, b) => {
                 let value = union(a, b);

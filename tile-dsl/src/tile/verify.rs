@@ -23,7 +23,7 @@ use crate::{
     diagnostic::{Diagnostic, replace},
     dtype::DType,
     index::{Affine, AxisId, Extent},
-    op::{BinOp, RedOp},
+    op::{Makes, RedOp},
     span::SpanId,
 };
 use combine::Combined;
@@ -35,6 +35,7 @@ mod disjoint;
 mod dot;
 mod index;
 mod limits;
+mod operands;
 mod signature;
 
 /// Checks every typing rule; an empty list means the kernel is well-formed. Works on generic kernels too.
@@ -324,7 +325,7 @@ impl<'k> Checker<'k> {
             },
             ExprKind::Un(op, x) => {
                 let op = *op;
-                let expected = expected.filter(|_| op.row().key.is_none());
+                let expected = expected.filter(|_| op.row().makes.is_none());
                 let found = self.infer(x, expected)?;
                 let row = op.row();
                 let fits = match found.elem {
@@ -338,50 +339,27 @@ impl<'k> Checker<'k> {
                         _ => DType::F32,
                     };
                     let error = Diagnostic::new(span, format!("`{name}` of {elem} value"));
-                    self.error(match row.float {
-                        None if row.key.is_none() => {
-                            error.remark("it takes a bool, such as the result of a comparison")
+                    self.error(match (row.float, row.int) {
+                        _ if let Some(Makes::Fraction(_)) = row.makes => match found.elem == BOOL {
+                            true => error.remark("it takes words of 32 random bits: `random(seed, i, 0)`"),
+                            false => error.rewrite(x.span, "", ".cast::<u32>()"),
+                        },
+                        (None, Some(_)) if is_integer(found.elem) => {
+                            error.remark(STORED_ONLY).rewrite(x.span, "", format!(".cast::<{to}>()"))
                         }
+                        (None, Some(_)) => error
+                            .remark("it takes a bool, such as the result of a comparison, or an i32 or u32"),
                         _ => error.rewrite(x.span, "", format!(".cast::<{to}>()")),
                     });
                     return None;
                 }
-                let elem = match row.key {
-                    Some(_) => I32,
+                let elem = match row.makes {
+                    Some(_) => ElemType::Fixed(op.result(DType::F32)),
                     None => found.elem,
                 };
                 Some(ValueType { elem, ..found })
             }
-            ExprKind::Bin(op, a, b) => {
-                let op = *op;
-                let found = self.pair(a, b, expected, span, op.name())?;
-                let row = op.row();
-                let fits = match found.elem {
-                    ElemType::Fixed(dtype) => op.takes(dtype),
-                    ElemType::Generic => row.float.is_some(),
-                };
-                if !fits {
-                    let stored_only = is_integer(found.elem) && row.int.is_some();
-                    let help = match (row.float, row.int) {
-                        _ if stored_only => STORED_ONLY,
-                        (None, None) => "it takes bools, such as results of comparisons",
-                        (None, Some(_)) => "remainders are of i32 and u32 values only",
-                        (Some(_), _) => {
-                            "`.cast::<i32>()` makes numbers of them; `&`, `|`, `==` and `!=` combine them"
-                        }
-                    };
-                    let message = format!("`{}` of {} values", op.name(), kernel.elem_name(found.elem));
-                    let error = Diagnostic::new(span, message).remark(help);
-                    let widened = [&**a, &**b].into_iter().filter(|operand| stored_only && !untyped(operand));
-                    let widened: Vec<SpanId> = widened.map(|operand| operand.span).collect();
-                    self.error(match widened[..] {
-                        [at] => error.rewrite(at, "", ".cast::<i32>()"),
-                        _ => error,
-                    });
-                    return None;
-                }
-                Some(found)
-            }
+            ExprKind::Bin(op, a, b) => self.binary(*op, a, b, expected, span),
             ExprKind::Cmp(op, a, b) => {
                 let name = op.name();
                 let found = self.pair(a, b, None, span, name)?;
@@ -432,10 +410,11 @@ impl<'k> Checker<'k> {
             ExprKind::Dot(a, b, c) => {
                 let left = self.infer(a, None);
                 let right = self.infer(b, left.as_ref().map(|t| t.elem));
+                let sums = dot::accumulator(left.as_ref().map(|t| t.elem), right.as_ref().map(|t| t.elem));
                 if let (Some(left), Some(right)) = (&left, &right) {
-                    self.literal_accumulator(left, right, c, expected.unwrap_or(F32))?;
+                    self.literal_accumulator(left, right, c, expected.unwrap_or(sums))?;
                 }
-                let acc = self.infer(c, expected.or(Some(F32)));
+                let acc = self.infer(c, expected.or(Some(sums)));
                 self.dot(&left?, &right?, &acc?, [a.span, b.span, c.span], span)
             }
         }
@@ -465,60 +444,6 @@ impl<'k> Checker<'k> {
                 )),
         );
         None
-    }
-
-    /// Two operands of equal element type; their axes are joined.
-    fn pair(
-        &mut self,
-        a: &mut Expr,
-        b: &mut Expr,
-        expected: Option<ElemType>,
-        span: SpanId,
-        op: &str,
-    ) -> Option<ValueType> {
-        let (left, right) = if untyped(a) && !untyped(b) {
-            let right = self.infer(b, expected)?;
-            (self.infer(a, Some(right.elem))?, right)
-        } else {
-            let left = self.infer(a, expected);
-            let right = match &left {
-                Some(left) => self.infer(b, Some(left.elem)),
-                None if untyped(b) => None,
-                None => self.infer(b, expected),
-            };
-            (left?, right?)
-        };
-        if left.elem != right.elem {
-            let names = [self.kernel.elem_name(left.elem), self.kernel.elem_name(right.elem)];
-            // Integers become floats, and few bits many.
-            let (cast, to) = match (left.elem, right.elem) {
-                (x, y) if is_integer(x) && is_integer(y) && bits(x) >= bits(y) => (&b, x),
-                (x, other) if is_integer(x) => (&a, other),
-                (other, y) if is_integer(y) || other == F32 => (&b, other),
-                (_, other) => (&a, other),
-            };
-            let cast = cast.span;
-            let to = self.kernel.elem_name(to);
-            let error =
-                Diagnostic::new(span, format!("operands of `{op}` are {} and {}", names[0], names[1]))
-                    .note(a.span, format!("this is {}", names[0]))
-                    .note(b.span, format!("this is {}", names[1]));
-            // What combines bools takes no numbers, and what computes no bools.
-            let combines = matches!(BinOp::from_name(op), Some(op) if op.takes(DType::Bool));
-            self.error(match (left.elem, right.elem) {
-                (BOOL, number) if combines => {
-                    error.rewrite(b.span, "(", conversion(self.kernel, number, BOOL) + ")")
-                }
-                (number, BOOL) if combines => {
-                    error.rewrite(a.span, "(", conversion(self.kernel, number, BOOL) + ")")
-                }
-                (BOOL, number) => error.rewrite(a.span, "", conversion(self.kernel, BOOL, number)),
-                (number, BOOL) => error.rewrite(b.span, "", conversion(self.kernel, BOOL, number)),
-                _ => error.rewrite(cast, "", format!(".cast::<{to}>()")),
-            });
-            return None;
-        }
-        Some(ValueType { axes: &left.axes | &right.axes, elem: left.elem })
     }
 
     fn reduce(&mut self, op: RedOp, x: &ValueType, axis: AxisId, of: SpanId, span: SpanId) -> Option<()> {

@@ -4,6 +4,7 @@ use super::{anchor, compare, machine::Recorder, quoted, read};
 use std::fmt::Write;
 use tile_dsl::{
     dtype::DType,
+    op::{BinOp, Makes},
     schedule::rows,
     tile::{Form, Operation},
 };
@@ -57,16 +58,20 @@ fn facts(operation: Operation) -> Option<Facts> {
             let code = row.float.map(|real| Recorder::of(1, |m, x| (real.code)(m, x[0])).text());
             Facts {
                 shape: "the axes of the operand.",
-                elements: match row.key {
-                    Some(_) => format!("{}; the result is `i32`", elements(true, false, false)),
+                elements: match row.makes {
+                    Some(Makes::Key(_)) => format!("{}; the result is `i32`", elements(true, false, false)),
+                    Some(Makes::Fraction(_)) => "u32; the result is `f32`".into(),
                     None => elements(row.float.is_some(), row.int.is_some(), row.truth.is_some()),
                 },
                 error: Some(
                     row.float.map_or("none.".into(), |real| error(real.steps, real.ulps, real.least)),
                 ),
-                code: code.unwrap_or_else(|| match row.key {
-                    Some(_) => "`shr.s32`, `and.b32`, `xor.b32`, `setp.nan.f32`, `selp.b32`".into(),
-                    None => "`not.pred`".into(),
+                code: code.unwrap_or_else(|| match row.makes {
+                    Some(Makes::Key(_)) => {
+                        "`shr.s32`, `and.b32`, `xor.b32`, `setp.nan.f32`, `selp.b32`".into()
+                    }
+                    Some(Makes::Fraction(_)) => "`shr.u32`, `cvt.rn.f32.u32`, `mul.rn.f32`".into(),
+                    None => "`not.pred`, `not.b32`".into(),
                 }),
             }
         }
@@ -74,7 +79,10 @@ fn facts(operation: Operation) -> Option<Facts> {
             let row = op.row();
             let code = row.float.map(|real| Recorder::of(2, |m, x| (real.code)(m, x[0], x[1])).text());
             let other = match (row.truth, row.int) {
-                (Some(_), _) => format!("`{}.pred`", op.name()),
+                (Some(_), Some(_)) => format!("`{name}.pred`, `{name}.b32`", name = op.name()),
+                _ if op.shifts() => {
+                    format!("`{}.{}`", op.name(), if op == BinOp::Shl { "b32" } else { "s32" })
+                }
                 _ => "`rem.s32`".into(),
             };
             Facts {

@@ -3,7 +3,7 @@
 
 use crate::{
     dtype::{DType, Kind},
-    op::{BinOp, CmpOp, RedOp, UnOp},
+    op::{BinOp, CmpOp, Makes, RedOp, UnOp},
 };
 
 /// One value a thread.
@@ -56,6 +56,22 @@ impl Column {
         }
     }
 
+    /// As numbers that have every float and every integer of 32 bits.
+    pub fn to_f64(&self) -> Result<Vec<f64>, Fault> {
+        match self {
+            Column::Int(v, _) => Ok(v.iter().map(|n| *n as f64).collect()),
+            _ => Ok(self.to_f32()?.into_iter().map(f64::from).collect()),
+        }
+    }
+
+    /// Sums in a type: rounded once, or wrapped around.
+    pub fn sums(values: Vec<f64>, dtype: DType) -> Column {
+        match dtype.is_integer() {
+            true => Column::Int(values.into_iter().map(|x| dtype.wrap(x as i64)).collect(), dtype),
+            false => Column::elements(values.into_iter().map(|x| x as f32).collect(), dtype),
+        }
+    }
+
     /// The values of `new` where `mask` is true, these elsewhere.
     pub fn merged(&self, new: &Column, mask: &[bool]) -> Column {
         fn pick<T: Copy>(old: &[T], new: &[T], mask: &[bool]) -> Vec<T> {
@@ -95,15 +111,21 @@ fn floats(values: Vec<f32>, dtype: DType) -> Eval {
 
 pub(super) fn un(op: UnOp, a: &Column) -> Eval {
     let row = op.row();
-    if let (Column::Float(v, _), Some(key)) = (a, row.key) {
-        return Ok(Column::Int(v.iter().map(|x| key(*x).into()).collect(), DType::I32));
+    match (a, row.makes) {
+        (Column::Float(v, _), Some(Makes::Key(key))) => {
+            return Ok(Column::Int(v.iter().map(|x| key(*x).into()).collect(), DType::I32));
+        }
+        (Column::Int(v, DType::U32), Some(Makes::Fraction(value))) => {
+            return Ok(Column::Float(v.iter().map(|n| value(*n as u32)).collect(), DType::F32));
+        }
+        _ => {}
     }
     match (a, row.float, row.int, row.truth) {
         (Column::Float(v, dtype), Some(real), ..) => {
             floats(v.iter().map(|x| (real.value)(*x)).collect(), *dtype)
         }
-        (Column::Int(v, dtype), _, Some(f), _) => {
-            Ok(Column::Int(v.iter().map(|n| dtype.wrap(f(*n))).collect(), *dtype))
+        (Column::Int(v, dtype), _, Some(int), _) => {
+            Ok(Column::Int(v.iter().map(|n| dtype.wrap((int.value)(*n))).collect(), *dtype))
         }
         (Column::Bool(v), .., Some(f)) => Ok(Column::Bool(v.iter().map(|b| f(*b)).collect())),
         _ => Err((0, format!("{} of another type", op.name()))),
@@ -151,15 +173,6 @@ pub(super) fn fma(a: &Column, b: &Column, c: &Column) -> Eval {
             floats(a.iter().zip(b).zip(c).map(|((a, b), c)| a.mul_add(*b, *c)).collect(), *dtype)
         }
         _ => Err((0, "fma of something else than floats".into())),
-    }
-}
-
-pub(super) fn xor(a: &Column, b: &Column) -> Eval {
-    match (a, b) {
-        (Column::Int(a, dtype), Column::Int(b, _)) => {
-            Ok(Column::Int(a.iter().zip(b).map(|(x, y)| x ^ y).collect(), *dtype))
-        }
-        _ => Err((0, "xor of something else than integers".into())),
     }
 }
 

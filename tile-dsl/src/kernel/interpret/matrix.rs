@@ -158,7 +158,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Products are summed exactly and rounded once; hardware rounds in between.
+    /// Products are summed exactly and rounded once; hardware rounds in between. Integers wrap around.
     pub(super) fn mma(
         &mut self,
         atom: Atom,
@@ -174,7 +174,7 @@ impl Run<'_> {
             elements.iter().map(|e| self.eval(e, mask)?.to_f32()).collect()
         };
         let (a, b) = (values(a)?, values(b)?);
-        let slot = |slot: &u32| self.eval(&Expr::Slot { frag, slot: *slot }, mask)?.to_f32();
+        let slot = |slot: &u32| self.eval(&Expr::Slot { frag, slot: *slot }, mask)?.to_f64();
         let mut sums = slots.iter().map(slot).collect::<Result<Vec<_>, _>>()?;
         for warp in 0..mask.len() / WARP {
             // Element (x, y) of an operand, x along m or n.
@@ -194,12 +194,12 @@ impl Run<'_> {
                     let j = point(atom.parts(Role::N), lane, register, row.slots[1]);
                     let products = (0..k).map(|k_| x[i * k + k_] * y[j * k + k_]);
                     let at = &mut sum[warp * WARP + lane];
-                    *at = (f64::from(*at) + products.sum::<f64>()) as f32;
+                    *at += products.sum::<f64>();
                 }
             }
         }
         for (slot, sum) in slots.iter().zip(sums) {
-            self.set(frag, *slot, Rc::new(Column::elements(sum, row.accumulator)), mask);
+            self.set(frag, *slot, Rc::new(Column::sums(sum, row.accumulator)), mask);
         }
         Ok(())
     }

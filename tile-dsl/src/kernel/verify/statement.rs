@@ -76,6 +76,7 @@ impl Verifier<'_> {
             Stmt::LoadMatrices { dst, shared, transposed, .. } => {
                 let dtype = self.buffer(*shared)?;
                 let counted = match dtype.bytes() {
+                    1 => [4, 8, 16].contains(&dst.len()) && !transposed,
                     2 => [2, 4, 8].contains(&dst.len()),
                     4 => [1, 2, 4].contains(&dst.len()) && !transposed,
                     _ => false,
@@ -103,8 +104,8 @@ impl Verifier<'_> {
                     ensure(dtype == atom.row().accumulator, || format!("{atom} adds to {dtype}"))?;
                 }
                 let (x, y) = (self.expr(&a[0])?, self.expr(&b[0])?);
-                let known = matches!(x, d if atom.row().multiplies(d));
-                ensure(known && x == y, || format!("{atom} of other types"))
+                let known = atom.row().multiplies(x) && atom.row().multiplies(y);
+                ensure(known && (x == y || atom.row().mixed), || format!("{atom} of other types"))
             }
             Stmt::Combine { op, mem, .. } => {
                 if let Some(dtype) = self.kernel.dtype_of(*mem) {

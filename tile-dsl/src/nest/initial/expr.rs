@@ -38,7 +38,9 @@ impl Build<'_> {
             ExprKind::Var(v) => self.env.get(v).map(|b| b.dtype),
             ExprKind::Un(op, a) => self.dtype_of(a).map(|dtype| op.result(dtype)),
             ExprKind::Reduce(_, a, _) => self.dtype_of(a),
-            ExprKind::Bin(_, a, b) => self.dtype_of(a).or_else(|| self.dtype_of(b)),
+            ExprKind::Bin(op, a, b) => {
+                self.dtype_of(a).or_else(|| self.dtype_of(b)).map(|dtype| op.result(dtype))
+            }
             ExprKind::Cmp(..) => Some(DType::Bool),
             ExprKind::Select(_, a, b) => self.dtype_of(a).or_else(|| self.dtype_of(b)),
             ExprKind::Dot(_, _, c) => self.dtype_of(c),
@@ -77,13 +79,17 @@ impl Build<'_> {
                 Diagnostic::new(e.span, format!("`{name}` has no value here"))
             })?,
             ExprKind::Un(op, a) => {
-                let a = self.expr(a, Some(own).filter(|_| op.row().key.is_none()), stmt, items)?;
+                let a = self.expr(a, Some(own).filter(|_| op.row().makes.is_none()), stmt, items)?;
                 point(Expr::Un(*op, Box::new(a.expr)), a.axes)
             }
             ExprKind::Bin(op, a, b) => {
                 let a = self.expr(a, Some(own), stmt, items)?;
                 let b = self.expr(b, Some(own), stmt, items)?;
-                combine(*op, a, b)
+                match op.takes_bits() {
+                    // The bits alone count: a number of places that is negative is too large, and the other way round.
+                    true => combine(*op, cast(a, own), cast(b, own)),
+                    false => combine(*op, a, b),
+                }
             }
             ExprKind::Cmp(op, a, b) => {
                 let side = self.dtype_of(a).or_else(|| self.dtype_of(b));

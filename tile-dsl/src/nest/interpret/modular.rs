@@ -30,8 +30,9 @@ impl Semantics for Modular {
     fn literal(x: f64, _: DType) -> f64 {
         residue(x) as f64
     }
-    fn un(op: UnOp, _: DType, x: f64, _: bool) -> f64 {
+    fn un(op: UnOp, dtype: DType, x: f64, root: bool) -> f64 {
         match op {
+            _ if dtype.is_integer() => Exact::un(op, dtype, x, root),
             UnOp::Neg => ((PRIME - residue(x)) % PRIME) as f64,
             UnOp::Not => f64::from(u8::from(x == 0.0)),
             _ => scramble(residue(x), op as u64),

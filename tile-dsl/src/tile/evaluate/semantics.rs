@@ -2,7 +2,7 @@
 
 use crate::{
     dtype::{DType, Float, Kind},
-    op::{BinOp, CmpOp, UnOp, binary::of_sum, unary::Magnitude},
+    op::{BinOp, CmpOp, Makes, UnOp, binary::of_sum, unary::Magnitude},
 };
 
 /// Arithmetic of the evaluator. `root`: the result is stored as it is, so its rounding is accounted to the store.
@@ -20,7 +20,7 @@ pub(crate) trait Semantics {
     /// An index value as a number.
     fn number(x: Self::E) -> f64;
     fn cast(from: DType, to: DType, x: Self::E, root: bool) -> Self::E;
-    /// `acc + a·b`, rounded once, in the accumulator's type.
+    /// `acc + a·b` in the accumulator's type: rounded once, or wrapped around.
     fn fma(dtype: DType, a: Self::E, b: Self::E, acc: Self::E) -> Self::E;
     /// A factor of products that are added with fewer bits than f32 has: errors may be so much larger.
     fn coarse(x: Self::E, _by: f64) -> Self::E {
@@ -45,10 +45,12 @@ impl Semantics for Exact {
     fn un(op: UnOp, dtype: DType, x: f64, _: bool) -> f64 {
         let row = op.row();
         let result = match dtype.format().kind {
-            Kind::Float(_) => match (row.float, row.key) {
+            Kind::Float(_) => match (row.float, row.makes) {
                 (Some(real), _) => Some(dtype.round((real.value)(x as f32)).into()),
-                (None, key) => key.map(|key| key(x as f32).into()),
+                (None, Some(Makes::Key(key))) => Some(key(x as f32).into()),
+                (None, _) => None,
             },
+            Kind::Int { .. } if let Some(Makes::Fraction(value)) = row.makes => Some(value(x as u32).into()),
             Kind::Int { .. } => op.of_integer(dtype, x as i64).map(|n| n as f64),
             Kind::Bool => row.truth.map(|value| u8::from(value(x != 0.0)).into()),
         };
@@ -84,6 +86,9 @@ impl Semantics for Exact {
     }
 
     fn fma(dtype: DType, a: f64, b: f64, acc: f64) -> f64 {
+        if dtype.is_integer() {
+            return Self::bin(BinOp::Add, dtype, Self::bin(BinOp::Mul, dtype, a, b, false), acc, false);
+        }
         dtype.round((a as f32).mul_add(b as f32, acc as f32)).into()
     }
 }
@@ -180,6 +185,9 @@ impl Semantics for Bounded {
     }
 
     fn fma(dtype: DType, a: (f64, f64), b: (f64, f64), acc: (f64, f64)) -> (f64, f64) {
+        if dtype.is_integer() {
+            return Self::input(Exact::fma(dtype, a.0, b.0, acc.0));
+        }
         let (v, m) = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
         intermediate(dtype, known((v, of_sum(v, m))), false)
     }

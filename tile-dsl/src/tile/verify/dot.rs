@@ -1,6 +1,6 @@
 //! `dot`: what it contracts, and what it accumulates into.
 
-use super::{BOOL, Checker, F32, is_float};
+use super::{BOOL, Checker, F32, I32, is_float};
 use crate::{
     diagnostic::{Diagnostic, replace},
     index::AxisId,
@@ -25,6 +25,16 @@ impl Literal {
             _ => None,
         }
     }
+}
+
+/// What an accumulator of two factors is, where nothing else says so.
+pub(super) fn accumulator(a: Option<ElemType>, b: Option<ElemType>) -> ElemType {
+    if a.is_some_and(is_narrow) && b.is_some_and(is_narrow) { I32 } else { F32 }
+}
+
+/// Whether elements are integers of 8 bits, which `dot` multiplies.
+fn is_narrow(elem: ElemType) -> bool {
+    matches!(elem, ElemType::Fixed(dtype) if dtype.is_integer() && dtype.bytes() == 1)
 }
 
 /// A number as literals are written.
@@ -97,17 +107,26 @@ impl Checker<'_> {
         };
         let axis_name = |axis: &AxisId| kernel.axes[usize::from(axis.0)].name.as_str();
         let before = self.errors.len();
-        if a.elem != b.elem || !is_float(a.elem) {
+        let eight_bits = is_narrow(a.elem) && is_narrow(b.elem);
+        if !eight_bits && (a.elem != b.elem || !is_float(a.elem)) {
             let (x, y) = (kernel.elem_name(a.elem), kernel.elem_name(b.elem));
             let help = match is_float(a.elem) || is_float(b.elem) {
                 true => "both have the same floating-point type: add a cast to one",
                 false if a.elem == BOOL || b.elem == BOOL => {
                     "it multiplies floats: `.cast::<f16>()` makes 1 of what is true"
                 }
-                false => "it multiplies floats: cast both, or write `sum(a * b, k)`",
+                false => "it multiplies floats, or i8 and u8: cast both, or write `sum(a * b, k)`",
             };
             self.error(Diagnostic::new(span, format!("operands of `dot` are {x} and {y}")).remark(help));
-        } else if acc.elem != F32 && acc.elem != a.elem {
+        } else if eight_bits && acc.elem != I32 {
+            let [x, y, z] = [acc, a, b].map(|value| kernel.elem_name(value.elem));
+            let operands = if y == z { y.to_string() } else { format!("{y} and {z}") };
+            self.error(
+                Diagnostic::new(spans[2], format!("the accumulator of `dot` is {x}, its operands are {operands}"))
+                    .card(Operation::Form(Form::Dot).place())
+                    .remark("accumulate in i32, which is exact: `zeros::<i32>(..)`; `.cast::<f32>()` makes floats of the sum"),
+            );
+        } else if !eight_bits && acc.elem != F32 && acc.elem != a.elem {
             let (x, y) = (kernel.elem_name(acc.elem), kernel.elem_name(a.elem));
             self.error(
                 Diagnostic::new(spans[2], format!("the accumulator of `dot` is {x}, its operands are {y}"))

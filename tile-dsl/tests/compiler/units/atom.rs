@@ -25,12 +25,13 @@ fn four_lanes_have_what_each_of_them_multiplies() {
     let atoms = Atom::all().filter(|atom| computed(*atom, Role::K, true).is_some());
     let mut seen = 0;
     for atom in atoms {
-        assert_eq!((atom.size(Role::M), atom.size(Role::K), atom.each()), (64, 32, 4), "{atom}");
+        let scope = if atom.row().scope == Scope::Warpgroup { (64, 128) } else { (16, 32) };
+        assert_eq!((atom.size(Role::M), atom.size(Role::K), atom.each()), (scope.0, 32, 4), "{atom}");
         seen += 1;
         let element = |by_twos: bool, thread: u32, n: u32| {
             [Role::M, Role::K].map(|role| point(&computed(atom, role, by_twos).unwrap(), thread, n))
         };
-        for (thread, n) in (0..128).flat_map(|thread| (0..16).map(move |n| (thread, n))) {
+        for (thread, n) in (0..scope.1).flat_map(|thread| (0..16).map(move |n| (thread, n))) {
             let (warp, group, lane) = (thread / 32, thread % 32 / 4, thread % 4);
             let row = 16 * warp + group + if n / 4 % 2 == 1 { 8 } else { 0 };
             let column = lane * 4 + n % 4 + if n < 8 { 0 } else { 16 };
@@ -54,7 +55,7 @@ fn four_lanes_have_what_each_of_them_multiplies() {
         };
         assert_eq!(lanes(&twos), lanes(&sums), "{atom}");
     }
-    assert_eq!(seen, 32);
+    assert_eq!(seen, 32 + 1 + 18);
     let places: BTreeSet<usize> = (0..8).map(joined_place).collect();
     assert_eq!(places, (0..8).collect());
     assert!((0..8).all(|n| joined_place(joined_place(n)) == n));
@@ -70,6 +71,8 @@ fn encodings_of_instructions_stay() {
         ("wgmma64x256", &[2, 32]),
         ("wgmma_f8_64x24", &[3, 3]),
         ("wgmma_tf32_64x128", &[4, 16]),
+        ("mma_i8", &[5]),
+        ("wgmma_i8_64x48", &[6, 6]),
     ] {
         let atom = Atom::from_label(label).expect(label);
         assert_eq!(postcard::to_stdvec(&atom).unwrap(), bytes, "{label}");
@@ -77,7 +80,7 @@ fn encodings_of_instructions_stay() {
         let more = [bytes, &[7]].concat();
         assert_eq!(postcard::from_bytes::<(Atom, u8)>(&more).unwrap(), (atom, 7), "{label}");
     }
-    for bytes in [&[5][..], &[2], &[2, 0], &[2, 33]] {
+    for bytes in [&[7][..], &[6, 5], &[2], &[2, 0], &[2, 33]] {
         assert!(postcard::from_bytes::<Atom>(bytes).is_err(), "{bytes:?}");
     }
 }

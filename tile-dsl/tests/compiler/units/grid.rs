@@ -16,7 +16,6 @@ fn evaluate(expr: &Expr, known: &BTreeMap<Var, i64>) -> i64 {
             let int = op.row().int.unwrap_or_else(|| panic!("{op:?}"));
             (int.checked)(of(a), of(b)).expect("in range")
         }
-        Expr::Xor(a, b) => of(a) ^ of(b),
         Expr::Cmp(op, a, b) => i64::from(op.holds(&of(a), &of(b))),
         Expr::Select(c, a, b) => {
             if of(c) != 0 {

@@ -257,7 +257,10 @@ impl Skeleton<'_> {
                     | B::Div(_)
                     | B::Rem(_)
                     | B::BitAnd(_)
-                    | B::BitOr(_) => {
+                    | B::BitOr(_)
+                    | B::BitXor(_)
+                    | B::Shl(_)
+                    | B::Shr(_) => {
                         quote!((#a #op #b))
                     }
                     _ => quote!(#private::dsl::both(#a, #b)),

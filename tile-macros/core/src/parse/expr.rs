@@ -197,7 +197,7 @@ impl Reader<'_> {
                 return self.fail(
                     binary,
                     format!("the operator `{symbol}` is not supported in a kernel"),
-                    "operators are + - * / % == != < <= > >= & |",
+                    "operators are + - * / % == != < <= > >= & | ^ << >>",
                 );
             }
         };
@@ -287,6 +287,23 @@ impl Reader<'_> {
                     return self.fail(args[0], what, &help);
                 }
                 Some(place_of(extreme, x, of, span).kind)
+            }
+            (Some(Form::Random), _, [seed, i, w]) => {
+                let word = super::kernel::integer(w);
+                let (seed, i, w) = (self.expr(seed), self.expr(i), self.expr(w));
+                let (seed, i, w) = (seed?, i?, w?);
+                if [&seed, &i, &w]
+                    .iter()
+                    .any(|x| x.any(&|e| matches!(e.kind, ExprKind::Reduce(..) | ExprKind::Dot(..))))
+                {
+                    let help = "bind it first: `let v = ..; random(seed, v, w)`";
+                    return self.fail(
+                        expr,
+                        "an operand of `random` has a reduction in it, and is read several times",
+                        help,
+                    );
+                }
+                Some(random(seed, i, w, word, self.spans.of(expr)).kind)
             }
             (None, _, [x, axis]) if RedOp::from_name(&name).is_some() && self.as_axis(axis).is_some() => {
                 let axis = self.as_axis(axis)?;
@@ -455,6 +472,24 @@ fn place_of(extreme: RedOp, x: tile::Expr, axis: AxisId, span: SpanId) -> tile::
     *node(ExprKind::Reduce(RedOp::Min, place, axis))
 }
 
+/// A random word: of a number that is not known, the choice between four.
+fn random(seed: tile::Expr, i: tile::Expr, w: tile::Expr, word: Option<i64>, span: SpanId) -> tile::Expr {
+    let node = |kind: ExprKind| Box::new(tile::Expr { kind, span });
+    let number = |value: usize| node(ExprKind::Const { value: value as f64, elem: None });
+    let words = [BinOp::Random0, BinOp::Random1, BinOp::Random2, BinOp::Random3];
+    let of = |op: BinOp| node(ExprKind::Bin(op, Box::new(seed.clone()), Box::new(i.clone())));
+    let last = words.len() - 1;
+    if let Some(word) = word {
+        return *of(words[word as usize & last]);
+    }
+    let choice = words[..last].iter().enumerate().rev().fold(of(words[last]), |others, (n, op)| {
+        let bits = node(ExprKind::Bin(BinOp::And, Box::new(w.clone()), number(last)));
+        let is = node(ExprKind::Cmp(CmpOp::Eq, bits, number(n)));
+        node(ExprKind::Select(is, of(*op), others))
+    });
+    *choice
+}
+
 /// `if c { a } else { b }` as a choice element by element.
 fn chosen(choice: &syn::ExprIf) -> Option<String> {
     let value = |block: &syn::Block| match block.stmts.as_slice() {
@@ -513,7 +548,7 @@ fn functions() -> String {
     let of_elements = UnOp::ALL.iter().filter(|op| op.row().usage.is_some()).map(|op| op.name());
     let names: Vec<&str> = of_elements.collect();
     format!(
-        "functions are load, store, atomic_add, atomic_max, atomic_min, dot, zeros, full, select, sum, max, min, argmax, argmin, {}, and the method cast",
+        "functions are load, store, atomic_add, atomic_max, atomic_min, dot, zeros, full, select, sum, max, min, argmax, argmin, random, {}, and the method cast",
         names.join(", ")
     )
 }

@@ -486,7 +486,7 @@ pub(super) fn call(expr: &Expr) -> Option<(String, Vec<&Expr>)> {
 
 fn compound(op: &syn::BinOp) -> Option<BinOp> {
     let symbol = op.to_token_stream().to_string();
-    BinOp::from_symbol(symbol.strip_suffix('=')?).filter(|op| op.row().float.is_some())
+    BinOp::from_symbol(symbol.strip_suffix('=')?)
 }
 
 fn pattern_names(pat: &Pat) -> Vec<String> {
