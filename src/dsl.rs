@@ -17,6 +17,7 @@
 //! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
 //! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
 //! | `sum(x, n)`, `max(x, n)`, `min(x, n)`, `argmax(x, n)`, `argmin(x, n)` | reductions name their axis |
+//! | `cumsum(x, n)`, `cummax(x, n)`, `cummin(x, n)` | scans: at each point the reduction of all up to it |
 //! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs round order tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
 //! | `== != < <= > >=`, `& \| !`, `select(c, a, b)` | conditions |
 //! | `x.cast::<T>()` | conversion, rounding to nearest |
@@ -173,6 +174,21 @@ pub fn argmax(_x: Tile, _axis: Tile) -> Tile {
 
 /// Where the smallest element along an axis is: the first of equal ones, or of NaN.
 pub fn argmin(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// At each point of an axis, the sum of the elements up to it.
+pub fn cumsum(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// At each point of an axis, the greatest of the elements up to it.
+pub fn cummax(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// At each point of an axis, the smallest of the elements up to it.
+pub fn cummin(_x: Tile, _axis: Tile) -> Tile {
     Tile
 }
 

@@ -64,7 +64,7 @@ impl Drawn for Reduce {
             Kind::ReduceWarp => Level::Warp,
             _ => Level::Cta,
         };
-        let values = generator.nests[0].values.iter().filter(|v| v.reduction.is_some());
+        let values = generator.nests[0].values.iter().filter(|v| v.combined_by().is_some());
         let values = values.filter(|v| wish.product.is_none_or(|p| p.value != v.name));
         values.map(|v| Reduce { value: v.name.clone(), level }.into()).collect()
     }
@@ -73,7 +73,7 @@ impl Drawn for Reduce {
 /// `reduce(value: level)`.
 fn apply(nest: &Nest, value: &str, level: Level) -> Result<(Nest, Proof), Failure> {
     let id = names::value(nest, value)?;
-    let combines = |id: ValueId| nest.value(id).reduction.is_some() && !nest.is_carried(id);
+    let combines = |id: ValueId| nest.value(id).combined_by().is_some() && !nest.is_carried(id);
     if nest.is_carried(id) {
         let text = format!("`{value}` is carried from tile to tile: units cannot each carry a part of it");
         return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text))

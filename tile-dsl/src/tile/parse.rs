@@ -531,6 +531,15 @@ impl Parser {
                 let factor = |x: Expr| Box::new(if rounded { x.tf32() } else { x });
                 ExprKind::Dot(factor(a), factor(b), acc)
             }
+            name if let Some(op) = RedOp::from_scan(name)
+                && self.eat("(") =>
+            {
+                let x = Box::new(self.expr(0)?);
+                self.expect(",")?;
+                let axis = self.next();
+                self.expect(")")?;
+                ExprKind::Scan(op, x, self.axis(&axis)?)
+            }
             "sum" | "max" | "min" | "and" | "or" if self.eat("(") => self.reduce_or_binary(&token)?,
             name if UnOp::from_name(name).is_some() && self.eat("(") => {
                 let [x] = self.args()?;
