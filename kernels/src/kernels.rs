@@ -43,6 +43,7 @@ pub mod paged;
 pub mod pointwise;
 pub mod rope;
 pub mod route;
+pub mod scan;
 pub mod scatter;
 pub mod softmax;
 
@@ -52,7 +53,7 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 22] = [
+pub const ALL: [Group; 23] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
     blocks::SCHEDULES,
@@ -73,6 +74,7 @@ pub const ALL: [Group; 22] = [
     pointwise::SCHEDULES,
     rope::SCHEDULES,
     route::SCHEDULES,
+    scan::SCHEDULES,
     scatter::SCHEDULES,
     softmax::SCHEDULES,
 ];

@@ -386,6 +386,7 @@ impl Generator<'_> {
                 axes.retain(|a| a != axis);
                 (axes, elem)
             }
+            ExprKind::Scan(_, x, _) => of(x)?,
             ExprKind::Dot(_, _, acc) => of(acc)?,
         })
     }

@@ -417,7 +417,7 @@ forms! {
     /// - Error: integers wrap around. Floats of 16 and 8 bits are added in `f32`, and each element is rounded once, where it is used. A schedule may add in another order.
     /// - PTX: that of the operator; across lanes `shfl.sync.up`.
     /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, whose tile it then scans. It is none of `program_tile`.
-    /// - Costs: an addition for each element, and a register for it. Threads that share the axis out by `bind` each add once more, and exchange their totals as `reduce` says. Longer rows are a loop that carries the total: see the example of `tiles`.
+    /// - Costs: an addition for each element, and a register for it. Threads that share the axis out by `bind` each add once more, and exchange their totals as `reduce` says. Longer rows are a loop over `tiles` that carries what is before a tile.
     /// - See also: `sum over an axis`, `cummax`, `reduce`, `fits`.
     CumSum = "cumsum", "cumsum(x, n)", true;
 

@@ -55,8 +55,8 @@ fn digits_in_any_place() {
             "fits(N <= 64); tile(r = 2); split(n -> na, nb, nc: 8, 4); bind(r -> warp.x, nb -> lane.x, nc -> lane.y); reduce(y.cumsum: lane)",
             // Warps.
             "fits(N <= 64); tile(r = 1); split(n -> nw, nl: 32); bind(nw -> warp.x, nl -> lane.x); reduce(y.cumsum: cta)",
-            "fits(N <= 64); tile(r = 1); split(n -> na, nw: 4); bind(nw -> warp.x); reduce(y.cumsum: warp)",
-            "fits(N <= 64); tile(r = 2); split(n -> na, nb, nc, nd: 2, 8, 2); bind(nb -> warp.x, nc -> warp.y); reduce(y.cumsum: warp)",
+            "fits(N <= 64); tile(r = 32); split(n -> na, nw: 4); bind(r -> lane.x, nw -> warp.x); reduce(y.cumsum: warp)",
+            "fits(N <= 64); tile(r = 32); split(n -> na, nb, nc, nd: 2, 8, 2); bind(r -> lane.x, nb -> warp.x, nc -> warp.y); reduce(y.cumsum: warp)",
             // Lanes of larger strides than warps.
             "fits(N <= 64); tile(r = 1); split(n -> nl, nw: 2); bind(nw -> warp.x, nl -> lane.x); reduce(y.cumsum: cta)",
             // Threads, in full warps and not.
