@@ -288,7 +288,7 @@ impl Machine<'_> {
     /// What the first part of a `let` has left of a scan becomes the scan: at each point the sum of those up to it.
     fn scan(&mut self, value: ValueId) {
         let info = self.nest.value(value);
-        let (Some((op, axis)), Some(elements)) = (info.scan, self.values[usize::from(value.0)].as_mut())
+        let (Some((_, axis)), Some(elements)) = (info.scan, self.values[usize::from(value.0)].as_mut())
         else {
             return;
         };
@@ -306,7 +306,6 @@ impl Machine<'_> {
                 *own = own.wrapping_add(sum);
             }
         }
-        let _ = op;
     }
 
     /// Whether it is said how the parts of a reduction come together, if units hold parts of it.

@@ -8,7 +8,13 @@ fn rows(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
 }
 
 schedule! {
-    fast for rows { fits(N <= 64); tile(r = 1); split(n -> na, nb, nc: 8, 4); bind(nc -> lane.x, nb -> lane.y ^ lane.x); reduce(y.cumsum: lane); }
+    fast for rows {
+        fits(N <= 64);
+        tile(r = 1);
+        split(n -> na, nb, nc: 8, 4);
+        reduce(y.cumsum: lane);
+        bind(nc -> lane.x, nb -> lane.y ^ lane.x);
+    }
 }
 
 fn main() {}
