@@ -38,14 +38,18 @@ pub fn compact<T: Float>(
     store(count, [r], before);
 }
 
-/// Where the rows of each of several groups begin that stand one behind the other: the tokens of an expert, the words of a text.
+/// Where groups begin and end whose elements stand one behind the other, in each of R lists: the tokens of an expert, the words of a text.
 #[tile_kernel]
-pub fn starts(lengths: &Tensor<i32, E>, first: &mut Tensor<i32, E>, end: &mut Tensor<i32, E>) {
-    let e = whole(E);
-    let length = load(lengths, [e]);
-    let s = cumsum(length, e);
-    store(first, [e], s - length);
-    store(end, [e], s);
+pub fn starts(lengths: &Tensor<i32, R, E>, first: &mut Tensor<i32, R, E>, end: &mut Tensor<i32, R, E>) {
+    let r = program_tile(R);
+    let mut before = zeros::<i32>([r]);
+    for e in tiles(E) {
+        let length = load(lengths, [r, e]);
+        let s = cumsum(length, e);
+        store(first, [r, e], before + s - length);
+        store(end, [r, e], before + s);
+        before += sum(length, e);
+    }
 }
 
 schedule! {
@@ -74,11 +78,11 @@ schedule! {
         reduce(place, before.sum: cta);
         bind(nt -> thread.x);
     }
-    /// All groups in one CTA.
+    /// A list a CTA.
     pub groups for starts {
-        fits(E <= 1024);
+        tile(r = 1, e = 1024);
         split(e -> et, ev: 4);
-        reduce(s: cta);
+        reduce(s, before.sum: cta);
         bind(et -> thread.x);
     }
 }

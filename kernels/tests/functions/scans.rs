@@ -58,10 +58,10 @@ fn elements_that_stay() {
 
 #[test]
 fn groups_begin_where_others_end() {
-    for e in [0usize, 1, 2, 31, 64, 257, 1024] {
+    for e in [0usize, 1, 2, 31, 64, 257, 1024, 1500] {
         let lengths: Vec<i32> = (0..e as i32).map(|n| n * 7 % 5).collect();
-        let (mut first, mut end) = (poisoned::<i32>(&[e]), poisoned::<i32>(&[e]));
-        scan::starts(&buffer(&lengths, &[e]), &mut first, &mut end)
+        let (mut first, mut end) = (poisoned::<i32>(&[1, e]), poisoned::<i32>(&[1, e]));
+        scan::starts(&buffer(&lengths, &[1, e]), &mut first, &mut end)
             .schedule_dyn(&scan::groups)
             .run()
             .unwrap();
