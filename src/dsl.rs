@@ -17,6 +17,7 @@
 //! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
 //! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
 //! | `sum(x, n)`, `max(x, n)`, `min(x, n)`, `argmax(x, n)`, `argmin(x, n)` | reductions name their axis |
+//! | `cumsum(x, n)`, `cummax(x, n)`, `cummin(x, n)` | scans: at each point the reduction of all up to it |
 //! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs round order tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
 //! | `== != < <= > >=`, `& \| ^ !`, `select(c, a, b)` | conditions |
 //! | `& \| ^ !`, `<<`, `>>` | bits of integers |
@@ -186,6 +187,21 @@ pub fn random(_seed: Tile, _i: Tile, _w: Tile) -> Tile {
 
 /// A number from 0 to below 1 by the first 24 bits of a word.
 pub fn uniform(_u: Tile) -> Tile {
+    Tile
+}
+
+/// At each point of an axis, the sum of the elements up to it.
+pub fn cumsum(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// At each point of an axis, the greatest of the elements up to it.
+pub fn cummax(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// At each point of an axis, the smallest of the elements up to it.
+pub fn cummin(_x: Tile, _axis: Tile) -> Tile {
     Tile
 }
 

@@ -385,6 +385,8 @@ impl<'a> Walk<'a, '_> {
             | Stmt::GridDependency
             | Stmt::Live(_)
             | Stmt::Shuffle { .. }
+            | Stmt::ShuffleUp { .. }
+            | Stmt::ShuffleLast { .. }
             | Stmt::ExchangeMatrices { .. }
             | Stmt::JoinTwos { .. }
             | Stmt::TransposeMatrix { .. }

@@ -282,6 +282,12 @@ impl Scope<'_> {
                 // A maximum of nothing is an infinity, whose further way does not round.
                 (if op.rounds() { range.summed(n)? } else { range }, axes)
             }
+            // Of fewer points than the axis has, and of one at least.
+            ExprKind::Scan(op, x, axis) => {
+                let (range, axes) = self.expr(x)?;
+                let n = self.reduced(*axis);
+                (if op.rounds() { range.summed(n)?.hull(range) } else { range }, axes)
+            }
             ExprKind::Dot(a, b, acc) => {
                 let ((a, p), (b, q), (acc, axes)) = (self.expr(a)?, self.expr(b)?, self.expr(acc)?);
                 let wide = |r: Range| Range { dtype: acc.dtype, ..r };

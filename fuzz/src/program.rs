@@ -9,6 +9,7 @@ mod limits;
 mod masks;
 mod product;
 mod running;
+mod scans;
 mod seed;
 #[cfg(test)]
 mod tests;

@@ -45,6 +45,7 @@ pub mod pointwise;
 pub mod quantized;
 pub mod rope;
 pub mod route;
+pub mod scan;
 pub mod scatter;
 pub mod softmax;
 
@@ -54,7 +55,7 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 24] = [
+pub const ALL: [Group; 25] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
     blocks::SCHEDULES,
@@ -77,6 +78,7 @@ pub const ALL: [Group; 24] = [
     quantized::SCHEDULES,
     rope::SCHEDULES,
     route::SCHEDULES,
+    scan::SCHEDULES,
     scatter::SCHEDULES,
     softmax::SCHEDULES,
 ];

@@ -79,6 +79,7 @@ mod registers;
 mod ring;
 mod ring_stages;
 mod roles;
+mod scan;
 mod skew;
 mod stage;
 mod storage;

@@ -6,6 +6,7 @@
 //!        | (stage Copy Stmt)          ; copy what the body reads of a tensor on chip, the body reads the copy
 //!        | (def Value E)              ; one element of an elementwise value
 //!        | (red Value Op E)           ; value = value op E; starts from the neutral element at the let
+//!        | (scan Value Op a E)      ; the element of E; behind the first part of the let a value has the reduction of all up to each
 //!        | (set Value E)              ; state that the loops inside its let carry: value = E, in program order
 //!        | (put Access E)             ; store one element
 //!        | (put Access (scatter I E)) ; .. where values say, or under a condition
@@ -156,12 +157,32 @@ pub struct Value {
     pub reduction: Option<RedOp>,
     /// Initial element of a reduction or of carried state, when it is not the neutral element.
     pub init: Option<f64>,
+    /// The operator and the axis of the scan that it is, if it is one.
+    pub scan: Option<(RedOp, AxisId)>,
     /// Whether it is state: the steps of a loop inside its `let` read what the steps before have left in it.
     pub carried: bool,
     /// Where it is held.
     pub placement: Placement,
     /// Source of the statement.
     pub span: SpanId,
+}
+
+impl Value {
+    /// Whether the steps of a loop over an axis, around the statements that compute it, have parts of it that must come together: of a
+    /// reduction, and of a scan along the axis.
+    pub fn is_parted_by(&self, axis: AxisId) -> bool {
+        !self.axes.contains(&axis) || self.scan.is_some_and(|(_, along)| along == axis)
+    }
+
+    /// The axes along which steps have elements of their own.
+    pub(crate) fn own_axes(&self) -> BTreeSet<AxisId> {
+        self.axes.iter().copied().filter(|axis| !self.is_parted_by(*axis)).collect()
+    }
+
+    /// How its parts combine, if it has parts.
+    pub fn combined_by(&self) -> Option<RedOp> {
+        self.reduction.or(self.scan.map(|(op, _)| op))
+    }
 }
 
 /// Where a value is held between its definition and its uses.
@@ -327,6 +348,12 @@ impl Nest {
 }
 
 impl Nest {
+    /// Whether a digit counts the tiles of a recurrence.
+    pub(crate) fn counts_tiles(&self, digit: Digit) -> bool {
+        let of = self.recurrences.get(&digit.axis);
+        of.is_some_and(|r| digit.stride >= r.tile.unwrap_or(Recurrence::UNTILED))
+    }
+
     /// Whether values say where a tensor is read or stored. Its offsets have 64 bits in every variant: a table or a cache is large
     /// where what is read of it is not.
     pub(crate) fn is_indexed_by_values(&self, tensor: tile::TensorId) -> bool {
@@ -422,6 +449,14 @@ pub enum Stmt {
         /// Operator.
         op: RedOp,
         /// Contribution.
+        expr: Expr,
+    },
+    /// One element of what is scanned: where the `let` of the value ends its first part, the value has at each point the
+    /// reduction of the elements up to it ([`Value::scan`]).
+    Scan {
+        /// Value scanned.
+        value: ValueId,
+        /// Element.
         expr: Expr,
     },
     /// Updates carried state.

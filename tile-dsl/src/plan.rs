@@ -12,7 +12,7 @@
 //! frozen = "frozen" value "in" loop ": without" values "; again unless" values "are finite"
 //! limits = "limits" axis ":" ( loops "without points left out" | why not )
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
-//! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
+//! sum   = "sum" value ":" "scanned" "of" n where { ", then of" n where } | "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
 //! product = "product" value ":" instruction { "," ( "a" | "b" ) ( "described along" ( "k" | "mn" ) ", leading" n "stride" n "swizzle" n
 //!         | "by" ( "words" | "matrices" [ "transposed" ] ) [ "in a fragment" ] | "computed" [ "by twos, exchanged" ] ) } [ ", the first overwrites" ]
 //! join  = "join" value ": along" axis "," n "registers"
@@ -36,6 +36,7 @@ mod places;
 mod products;
 mod readers;
 mod roles;
+mod scan;
 mod stores;
 mod sums;
 mod tiles;
@@ -52,6 +53,7 @@ pub(crate) use places::{Place, Places, Unplaced};
 pub(crate) use products::{Obstacle, OperandPath, Product, Products, Unmultiplied};
 pub(crate) use readers::Misread;
 pub(crate) use roles::{Does, Producing, Role, Unproduced};
+pub(crate) use scan::{Scan, ScanLevel};
 pub(crate) use stores::{Collected, Store, StorePath, Stores, Unstored};
 pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace, side_by_side};
 pub(crate) use tiles::{Factor, Share, Tiles, Unsegmented};

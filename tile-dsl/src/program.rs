@@ -44,7 +44,7 @@ impl fmt::Display for Variant {
 /// Identifies the encoding; any change of the IRs changes it. A directive more does so by itself, in the last byte.
 const MAGIC: [u8; 9] = {
     let [t, i, l, e, w, r] = *b"tilewr";
-    [t, i, l, e, w, r, 0, 8, schedule::rows().len() as u8]
+    [t, i, l, e, w, r, 0, 9, schedule::rows().len() as u8]
 };
 
 /// Why a byte string is not a program.

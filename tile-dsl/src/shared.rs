@@ -306,6 +306,7 @@ impl<'p> Finder<'p> {
             Stmt::Skip => {}
             Stmt::Def { expr, .. }
             | Stmt::Red { expr, .. }
+            | Stmt::Scan { expr, .. }
             | Stmt::Set { expr, .. }
             | Stmt::Put { expr, .. } => {
                 self.clock.tick();
@@ -381,13 +382,19 @@ impl<'p> Finder<'p> {
             let (at, size) = ((Content::Value(value), place.nth), Size::Value(of.points.clone()));
             self.buffer(at, v.dtype, of.elems, size, v.span)
         });
+        let sum = self.plan.sums.get(place).and_then(|sum| sum.threads.as_ref());
         let each = match (&place.registers, &place.shared) {
-            (Some(layout), _) => layout.slots(),
+            (Some(layout), _) => match sum {
+                // A total of each block of registers.
+                Some(Threads::Scanned(scan)) => layout.slots() / scan.block() as u64,
+                _ => layout.slots(),
+            },
             (None, shared) => shared.as_ref().map_or(0, |of| of.elems),
         };
-        let places = match self.plan.sums.get(place).and_then(|sum| sum.threads.as_ref()) {
+        let places = match sum {
             None => 0,
             Some(Threads::Registers(combination)) => combination.places(),
+            Some(Threads::Scanned(scan)) => scan.places(),
             Some(Threads::Shared(units)) => self.plan.extent(units),
         };
         let partial = (places > 0).then(|| {

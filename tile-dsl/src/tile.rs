@@ -5,13 +5,14 @@
 //! Axis   ::= axis a in binder(extent) [.below(E) | .between(E, E)]   ; binder: program_tile tiles whole
 //! Stmt   ::= let [mut] x = E | x = E | for a in tiles { Stmt* } | store(T, [Ix*], E) | if E { store(T, [Ix*], E) }
 //! E      ::= load(T, [Ix*]) | full(c, [a*]) | iota(a) | tile_first(a) | tile_end(a) | dim(D) | const | scalar | x
-//!          | un(E) | bin(E, E) | cmp(E, E) | select(E, E, E) | cast(E) | reduce(op, E, a) | dot(E, E, E)
+//!          | un(E) | bin(E, E) | cmp(E, E) | select(E, E, E) | cast(E) | reduce(op, E, a)
+//!          | scan(op, E, a) | dot(E, E, E)
 //! Ix     ::= affine form over axes [+ E] [+ unique(E)]          ; an integer value
 //! ```
 //! A load outside of its tensor is zero and a store outside is none, whether a form or a value leads there.
 //! An axis is a binder (`program_tile`, `tiles`, `whole`), not a dimension. A value has an axis *set*
 //! and an element type. Elementwise operators take the union of the axes of their operands;
-//! `reduce(op, x, a)` removes `a`; `dot(A, B, C)` contracts the axes of A∪B that C lacks.
+//! `reduce(op, x, a)` removes `a`, `scan(op, x, a)` keeps it; `dot(A, B, C)` contracts the axes of A∪B that C lacks.
 //! Outside the extents of its axes a value is unspecified and the *consumer* guards: a reduction
 //! uses its neutral element, a dot zeroes both operands, a store skips.
 //! A loop over tiles takes one tile a step; a reduction over its axis inside of it covers that tile, so only what is
@@ -259,6 +260,9 @@ pub enum ExprKind {
     /// `sum(x, axis)`, `max(x, axis)`, `min(x, axis)`, of the type of `x`; a sum of 16-bit floats accumulates in f32 and is
     /// rounded once. Where a loop over tiles adds such sums to a variable, that is one sum.
     Reduce(RedOp, Box<Expr>, AxisId),
+    /// `cumsum(x, axis)`, `cummax(x, axis)`, `cummin(x, axis)`: at each point the reduction of the points up to it, of the type of `x`;
+    /// accumulated as a reduction is, and each element is rounded once.
+    Scan(RedOp, Box<Expr>, AxisId),
     /// `dot(a, b, acc)`; accumulates in the type of `acc`. `dot(a, b, acc, tf32)` is that of both factors rounded to tf32.
     Dot(Box<Expr>, Box<Expr>, Box<Expr>),
 }

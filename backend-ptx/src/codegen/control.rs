@@ -105,7 +105,18 @@ impl<'c> Codegen<'c, '_> {
             Stmt::Barrier => self.barrier(None),
             Stmt::Shuffle { dst, value, mask } => {
                 let value = self.expr(value)?;
-                let shuffled = self.shuffle(value, *mask)?;
+                let shuffled = self.shuffle(value, "bfly", *mask, 31)?;
+                self.assign(*dst, shuffled)
+            }
+            // The lower bits of the last operand are the lane that bounds the move, those from 8 on what lanes of a group have in common.
+            Stmt::ShuffleUp { dst, value, by, width } => {
+                let value = self.expr(value)?;
+                let shuffled = self.shuffle(value, "up", *by, (32 - width) << 8)?;
+                self.assign(*dst, shuffled)
+            }
+            Stmt::ShuffleLast { dst, value, mask } => {
+                let value = self.expr(value)?;
+                let shuffled = self.shuffle(value, "idx", *mask, (31 & !mask) << 8 | 31)?;
                 self.assign(*dst, shuffled)
             }
             Stmt::LoadMatrices { dst, shared, offset, transposed } => {
@@ -224,20 +235,20 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    /// `shfl.sync.bfly` moves 32 bits; narrower values travel widened.
-    fn shuffle(&self, value: Value<'c>, mask: u32) -> Result<Value<'c>> {
-        let name = match value.ty {
+    /// `shfl.sync` moves 32 bits; narrower values travel widened.
+    fn shuffle(&self, value: Value<'c>, mode: &str, lanes: u32, bounds: u32) -> Result<Value<'c>> {
+        let carrier = match value.ty {
             DType::I64 => return malformed("a shuffle of 64 bits"),
-            dtype if dtype.is_float() => "llvm.nvvm.shfl.sync.bfly.f32",
-            _ => "llvm.nvvm.shfl.sync.bfly.i32",
+            dtype if dtype.is_float() => F32,
+            _ => I32,
         };
-        if mask >= 32 {
-            return malformed(format!("a shuffle by {mask}, beyond the warp"));
+        if lanes >= 32 {
+            return malformed(format!("a shuffle by {lanes}, beyond the warp"));
         }
-        let carrier = if name.ends_with("i32") { I32 } else { F32 };
+        let name = format!("llvm.nvvm.shfl.sync.{mode}.{}", if carrier == F32 { "f32" } else { "i32" });
         let wide = self.cast(carrier, value)?;
-        let int = |x: u64| self.context.i32_type().const_int(x, false).into();
-        let moved = self.call(name, &[], &[int(0xffff_ffff), wide.llvm.into(), int(mask.into()), int(31)])?;
+        let int = |x: u32| self.context.i32_type().const_int(x.into(), false).into();
+        let moved = self.call(&name, &[], &[int(u32::MAX), wide.llvm.into(), int(lanes), int(bounds)])?;
         let moved = Value { llvm: moved, ty: carrier };
         if value.ty == DType::Bool {
             let bit = self.builder.build_int_truncate(moved.int()?, self.context.bool_type(), "")?;

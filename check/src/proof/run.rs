@@ -60,7 +60,7 @@ fn writes(stmt: &Stmt, visit: &mut dyn FnMut(AccessId)) {
             writes(rest, visit);
         }
         Stmt::Put { access, .. } => visit(*access),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Skip => {}
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Scan { .. } | Stmt::Set { .. } | Stmt::Skip => {}
     }
 }
 
@@ -132,6 +132,7 @@ impl Machine<'_> {
                     })
                     .collect();
                 self.stmt(first)?;
+                values.iter().for_each(|v| self.scan(*v));
                 self.stmt(rest)?;
                 for (v, outer) in values.iter().zip(outer) {
                     self.values[usize::from(v.0)] = outer;
@@ -143,6 +144,12 @@ impl Machine<'_> {
             Stmt::Def { value, expr } | Stmt::Set { value, expr } => {
                 let new = Held::Is(self.expr(expr)?);
                 self.write(*value, false, |_| new)
+            }
+            Stmt::Scan { value, expr } => {
+                let element = summand(self.expr(expr)?);
+                self.combines(*value)?;
+                let op = self.nest.value(*value).scan.map_or(RedOp::Add, |(op, _)| op);
+                self.write(*value, false, |_| Held::Sum(op, element))
             }
             Stmt::Red { value, op, expr } => {
                 let more = match expr {
@@ -278,12 +285,35 @@ impl Machine<'_> {
         Points::Even { steps, stride, last: self.last }
     }
 
+    /// What the first part of a `let` has left of a scan becomes the scan: at each point the sum of those up to it.
+    fn scan(&mut self, value: ValueId) {
+        let info = self.nest.value(value);
+        let (Some((_, axis)), Some(elements)) = (info.scan, self.values[usize::from(value.0)].as_mut())
+        else {
+            return;
+        };
+        let behind = info.axes.iter().skip_while(|a| **a != axis).skip(1);
+        let stride: usize = behind.map(|a| self.extents[usize::from(a.0)] as usize).product();
+        let line = stride * self.extents[usize::from(axis.0)] as usize;
+        let mut places: Vec<usize> = elements.held.keys().copied().collect();
+        places.sort_unstable();
+        for at in places {
+            let before = at.checked_sub(stride).filter(|b| b / line == at / line);
+            let before = before.and_then(|b| elements.held.get(&b)?.0);
+            if let (Some(Held::Sum(_, sum)), Some((Some(Held::Sum(_, own)), _))) =
+                (before, elements.held.get_mut(&at))
+            {
+                *own = own.wrapping_add(sum);
+            }
+        }
+    }
+
     /// Whether it is said how the parts of a reduction come together, if units hold parts of it.
     fn combines(&self, value: ValueId) -> Result<(), Fault> {
         let info = self.nest.value(value);
         let said = self.nest.combine.contains_key(&value) || self.nest.across.contains_key(&value);
         let around = self.values[usize::from(value.0)].as_ref().map_or(0, |elements| elements.units);
-        let parts = self.units[around..].iter().any(|axis| !info.axes.contains(axis));
+        let parts = self.units[around..].iter().any(|axis| info.is_parted_by(*axis));
         if self.complete && parts && !said { Err(Fault::Parts(info.name.clone())) } else { Ok(()) }
     }
 

@@ -418,6 +418,7 @@ impl Generator<'_> {
                 axes.retain(|a| a != axis);
                 (axes, elem)
             }
+            ExprKind::Scan(_, x, _) => of(x)?,
             ExprKind::Dot(_, _, acc) => of(acc)?,
         })
     }

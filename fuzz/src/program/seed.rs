@@ -1,6 +1,6 @@
 //! Which kernel a seed draws.
 
-use super::{Generator, atomics, limits, masks, product, running, schedulable, types, values};
+use super::{Generator, atomics, limits, masks, product, running, scans, schedulable, types, values};
 use tile_dsl::{
     dtype::DType,
     engine::testing::Random,
@@ -13,10 +13,14 @@ const ATOMICS: u64 = 0x5b07_66aa_913c_e4d1;
 const LIMITS: u64 = 0x39d2_6be8_f41c_7a05;
 const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
 const MASKS: u64 = 0x6e15_d3b8_42f9_0ac7;
+const SCANS: u64 = 0x4f83_17be_66a9_d20d;
 const RUNNING: u64 = 0x27f0_5ac9_b816_ed43;
 
 /// Kernels with a maximum that a loop carries, and sums of powers below it, in percent.
 const RUNS: usize = 5;
+
+/// Kernels that get scans, in percent.
+const SCANNED: usize = 20;
 
 /// Kernels that get limits, in percent.
 const LIMITED: usize = 30;
@@ -105,6 +109,7 @@ pub fn random_kernel(seed: u64) -> Kernel {
             };
             let kernel = if types.below(2) == 0 { types::with_order(kernel, &mut types) } else { kernel };
             let kernel = if types.below(2) == 0 { types::without_sign(kernel, &mut types) } else { kernel };
+            let kernel = sometimes_scanned(kernel, seed, SCANNED);
             return sometimes_masked(sometimes_limited(kernel, seed, LIMITED), seed, MASKED.0);
         }
     }
@@ -130,6 +135,12 @@ fn sometimes_masked(kernel: Kernel, seed: u64, share: usize) -> Kernel {
     let mut random = Random::new(seed ^ MASKS);
     let kernel = if random.below(100) < share { masks::with_masks(kernel, &mut random) } else { kernel };
     if random.below(100) < SCALARS { types::with_scalars(kernel, &mut random) } else { kernel }
+}
+
+/// With scans in that share of kernels, in percent; drawn apart.
+fn sometimes_scanned(kernel: Kernel, seed: u64, share: usize) -> Kernel {
+    let mut random = Random::new(seed ^ SCANS);
+    if random.below(100) < share { scans::with_scans(kernel, &mut random) } else { kernel }
 }
 
 /// With limits in that share of kernels, in percent; drawn apart.

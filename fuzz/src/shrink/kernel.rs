@@ -233,7 +233,7 @@ fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
     let at_zero = &mut |expr: &mut Expr| {
         match &mut expr.kind {
             ExprKind::Full { axes, .. } => axes.retain(|a| *a != axis),
-            ExprKind::Reduce(_, x, a) if *a == axis => *expr = (**x).clone(),
+            ExprKind::Reduce(_, x, a) | ExprKind::Scan(_, x, a) if *a == axis => *expr = (**x).clone(),
             ExprKind::Iota(a) if *a == axis => {
                 expr.kind = ExprKind::Const { value: 0.0, elem: Some(ElemType::Fixed(DType::I32)) };
             }
@@ -334,7 +334,10 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
     expressions(&body, &mut |expr| match &expr.kind {
         ExprKind::Scalar(id) => drop(scalars.insert(*id)),
         ExprKind::Full { axes: some, .. } => axes.extend(some),
-        ExprKind::Iota(axis) | ExprKind::Edge(axis, _) | ExprKind::Reduce(_, _, axis) => {
+        ExprKind::Iota(axis)
+        | ExprKind::Edge(axis, _)
+        | ExprKind::Reduce(_, _, axis)
+        | ExprKind::Scan(_, _, axis) => {
             axes.insert(*axis);
         }
         _ => {}
@@ -378,7 +381,10 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
             ExprKind::Scalar(id) => id.0 = place(&scalars, id.0),
             ExprKind::Var(id) => id.0 = place(&vars, id.0),
             ExprKind::Full { axes, .. } => axes.iter_mut().for_each(|a| *a = axis(*a)),
-            ExprKind::Iota(a) | ExprKind::Edge(a, _) | ExprKind::Reduce(_, _, a) => *a = axis(*a),
+            ExprKind::Iota(a)
+            | ExprKind::Edge(a, _)
+            | ExprKind::Reduce(_, _, a)
+            | ExprKind::Scan(_, _, a) => *a = axis(*a),
             _ => {}
         }
         true

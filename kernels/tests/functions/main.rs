@@ -15,6 +15,7 @@ mod heads;
 mod linear;
 mod paged;
 mod rows;
+mod scans;
 mod schedules;
 mod support;
 mod tokens;

@@ -106,6 +106,13 @@ pub(crate) fn node(nest: &Nest, stmt: &Stmt) -> Node {
                 op => format!("{name} = {}({name}, {expr})", op.name()),
             })
         }
+        Stmt::Scan { value, expr } => {
+            let (value, expr) = (nest.value(*value), text(nest, expr));
+            leaf(match value.scan {
+                Some((op, axis)) => format!("{} = {}({expr}, {})", value.name, op.scan(), nest.axis(axis)),
+                None => format!("{} = {expr}", value.name),
+            })
+        }
         Stmt::Put { access, expr } => {
             let (by, when, value) = expr.stored();
             let stored = format!("{} = {}", accessed(nest, *access, by), text(nest, value));

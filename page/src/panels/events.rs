@@ -273,6 +273,8 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
             return block("one", format!("one lane of warp {}", thread / 32), actions(view, body));
         }
         Stmt::Shuffle { mask, .. } => plain("exchange", format!("exchange with lane ^ {mask}"), &[]),
+        Stmt::ShuffleUp { by, .. } => plain("exchange", format!("take from lane - {by}"), &[]),
+        Stmt::ShuffleLast { mask, .. } => plain("exchange", format!("take from lane | {mask}"), &[]),
         Stmt::LoadMatrices { dst, shared: from, .. } => {
             let from = shared(kernel, *from);
             plain("load", format!("load matrices of {} from shared {from}", elements(dst.len())), &[from])

@@ -208,8 +208,9 @@ fn obstacle(context: &Context<'_>, stmt: &Stmt) -> Option<String> {
         }
         Stmt::Stage { body, .. } => obstacle(context, body),
         Stmt::Let { values, first, rest } => {
-            let combined =
-                values.iter().find(|v| nest.combine.contains_key(v) || nest.across.contains_key(v));
+            let combined = values.iter().find(|v| {
+                nest.combine.contains_key(v) || nest.across.contains_key(v) || nest.value(**v).scan.is_some()
+            });
             let held = values.iter().find(|v| nest.value(**v).placement == Placement::Shared);
             match (combined, held) {
                 (Some(v), _) => Some(format!("parts of `{}` are combined", nest.value(*v).name)),
@@ -218,9 +219,11 @@ fn obstacle(context: &Context<'_>, stmt: &Stmt) -> Option<String> {
             }
         }
         Stmt::Skip => None,
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => match stmt.leaf()?.0 {
-            Target::Access(a) => Some(format!("`{}` is stored", nest.tensor(nest.access(a).tensor).name)),
-            Target::Value(v) => context.plan.places().is_in_place(v).then(|| in_shared(v)),
-        },
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Scan { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {
+            match stmt.leaf()?.0 {
+                Target::Access(a) => Some(format!("`{}` is stored", nest.tensor(nest.access(a).tensor).name)),
+                Target::Value(v) => context.plan.places().is_in_place(v).then(|| in_shared(v)),
+            }
+        }
     }
 }

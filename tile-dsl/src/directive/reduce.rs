@@ -1,12 +1,12 @@
-//! `reduce`: partial results of a reduction, spread over units, are combined when its `let` ends.
+//! `reduce`: partial results of a reduction, or of a scan, spread over units, are combined when the first part of its `let` ends.
 //!
 //! ```text
 //! (let [v] P Q)  with level(v) = none  →  level(v) = lane | warp | cta
 //! ```
 //! Conditions:
 //!
-//! - `v` is a reduction that no loop carries, and has no other level.
-//! - Some loop over one of its reduced axes is bound to that unit in the complete schedule. `bind` needs the level before.
+//! - `v` is a reduction that no loop carries, or a scan, and has no other level.
+//! - Some loop over one of its reduced axes, or over the scanned one, is bound to that unit in the complete schedule. `bind` needs the level before.
 //!
 //! | level | combines | by |
 //! |---|---|---|
@@ -14,9 +14,10 @@
 //! | `warp` | what the warps of a CTA hold, each lane's part with those of the same lane in other warps | shared memory |
 //! | `cta` | what its threads, or its lanes and warps, hold | both |
 //!
-//! Then every unit of the level holds the result.
+//! Then every unit of the level holds the result of a reduction. Of a scan it holds the elements that it had before, each with what is
+//! before it.
 //! Cost: shuffles, and for `warp` and `cta` a barrier and bytes of shared memory.
-//! Source: butterfly all-reduce; `shfl.sync.bfly` (PTX ISA 9.7.9.6).
+//! Source: butterfly all-reduce; scans by Kogge and Stone; `shfl.sync.bfly` and `shfl.sync.up` (PTX ISA 9.7.9.6).
 
 use super::prelude::*;
 use crate::{
@@ -64,7 +65,7 @@ impl Drawn for Reduce {
             Kind::ReduceWarp => Level::Warp,
             _ => Level::Cta,
         };
-        let values = generator.nests[0].values.iter().filter(|v| v.reduction.is_some());
+        let values = generator.nests[0].values.iter().filter(|v| v.combined_by().is_some());
         let values = values.filter(|v| wish.product.is_none_or(|p| p.value != v.name));
         values.map(|v| Reduce { value: v.name.clone(), level }.into()).collect()
     }
@@ -73,7 +74,7 @@ impl Drawn for Reduce {
 /// `reduce(value: level)`.
 fn apply(nest: &Nest, value: &str, level: Level) -> Result<(Nest, Proof), Failure> {
     let id = names::value(nest, value)?;
-    let combines = |id: ValueId| nest.value(id).reduction.is_some() && !nest.is_carried(id);
+    let combines = |id: ValueId| nest.value(id).combined_by().is_some() && !nest.is_carried(id);
     if nest.is_carried(id) {
         let text = format!("`{value}` is carried from tile to tile: units cannot each carry a part of it");
         return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text))
@@ -123,8 +124,9 @@ fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         .filter(|(v, _)| !context.plan.sums().has_parts(**v))
         .map(|(v, level)| {
             let value = nest.value(*v);
+            let over = if value.scan.is_some() { "scanned along" } else { "reduced over" };
             let text = format!(
-                "`reduce({}: {level})` has nothing to combine: no loop over an axis that `{}` is reduced over is bound",
+                "`reduce({}: {level})` has nothing to combine: no loop over an axis that `{}` is {over} is bound",
                 value.name, value.name
             );
             let reduce =

@@ -152,7 +152,7 @@ fn unroll_register_indices(nest: Nest) -> Result<Nest, Failure> {
                 let value = graph.analysis.nest.value(*v);
                 let register = value.placement == Placement::Register;
                 let written = facts.writes.iter().any(|w| w.target == Target::Value(*v));
-                written && (register || value.reduction.is_some())
+                written && (register || value.combined_by().is_some())
                     || register && facts.values & super::language::bit(v.0) != 0
             })
     };

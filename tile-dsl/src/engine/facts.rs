@@ -21,6 +21,7 @@ pub(crate) type Graph = EGraph<Node, Facts>;
 pub(crate) enum Kind {
     Def,
     Red,
+    Scan,
     Set,
     Put,
 }
@@ -31,6 +32,7 @@ impl Kind {
         match leaf {
             Stmt::Def { .. } => Kind::Def,
             Stmt::Red { .. } => Kind::Red,
+            Stmt::Scan { .. } => Kind::Scan,
             Stmt::Set { .. } => Kind::Set,
             _ => Kind::Put,
         }
@@ -140,6 +142,14 @@ pub(crate) fn target_axes(nest: &Nest, target: Target) -> Bits {
     match target {
         Target::Value(v) => value_axes(nest, v),
         Target::Access(a) => nest.access(a).axes().into_iter().fold(0, |bits, a| bits | bit(a.0)),
+    }
+}
+
+/// Axes along which steps write elements of their own: a scan along an axis makes one of what all its steps write.
+pub(crate) fn own_axes(nest: &Nest, target: Target) -> Bits {
+    match target {
+        Target::Value(v) => nest.value(v).own_axes().into_iter().fold(0, |bits, a| bits | bit(a.0)),
+        Target::Access(_) => target_axes(nest, target),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The e-graph's language: the statements of the nest IR, with loops over digits as binders.
 //!
-//! Leaf statements (`def`, `red`, `set`, `put`) mention axes, never digits, so no rule looks inside them:
+//! Leaf statements (`def`, `red`, `scan`, `set`, `put`) mention axes, never digits, so no rule looks inside them:
 //! they are opaque numbers into a side table. Everything else that a rule could match is a child, so
 //! patterns can bind it. All leaves are plain data, hashed inline.
 

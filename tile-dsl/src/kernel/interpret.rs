@@ -283,16 +283,14 @@ impl Run<'_> {
                 }
             }
             Stmt::Shuffle { dst, value, mask: lanes } => {
-                if let Some(thread) = mask.iter().position(|m| !m) {
-                    return Err((thread, "does not reach a shuffle of its warp".into()));
-                }
-                let last = mask.len() - 1;
-                if !mask.len().is_multiple_of(32) {
-                    return Err((last, "shuffles in a warp that is not full".into()));
-                }
-                let value = self.eval(value, mask)?;
-                let moved = value.permuted(|t| t ^ *lanes as usize);
-                self.define(*dst, Rc::new(moved), mask);
+                self.shuffle(*dst, value, mask, |t| t ^ *lanes as usize)?;
+            }
+            Stmt::ShuffleUp { dst, value, by, width } => {
+                let (by, width) = (*by as usize, *width as usize);
+                self.shuffle(*dst, value, mask, |t| if t % width < by { t } else { t - by })?;
+            }
+            Stmt::ShuffleLast { dst, value, mask: lanes } => {
+                self.shuffle(*dst, value, mask, |t| t | *lanes as usize)?;
             }
             Stmt::Combine { op, mem, offset, values, guard } => {
                 let adds = self.guarded(guard, mask)?;
@@ -352,6 +350,27 @@ impl Run<'_> {
             other if other.is_apart() => return Err((0, ASYNCHRONOUS.into())),
             _ => return Err((0, "a statement without a meaning".into())),
         }
+        Ok(())
+    }
+
+    /// Each thread gets the value of another one of its warp.
+    fn shuffle(
+        &mut self,
+        dst: Var,
+        value: &Expr,
+        mask: &[bool],
+        from: impl Fn(usize) -> usize,
+    ) -> Result<(), Fault> {
+        if let Some(thread) = mask.iter().position(|m| !m) {
+            return Err((thread, "does not reach a shuffle of its warp".into()));
+        }
+        let last = mask.len() - 1;
+        if !mask.len().is_multiple_of(32) {
+            return Err((last, "shuffles in a warp that is not full".into()));
+        }
+        let value = self.eval(value, mask)?;
+        let moved = value.permuted(from);
+        self.define(dst, Rc::new(moved), mask);
         Ok(())
     }
 

@@ -240,6 +240,34 @@ statements! {
         mask: u32,
     }: [meets(Warp, "a shuffle") "shuffle" lane(dst) "=" value(value, "value") "xor" number(mask)];
 
+    /// `shfl.sync.up` (PTX ISA 9.7.9.6) over the full warp: the value of the lane that is `by` before this one, in groups of `width`
+    /// lanes. Lanes that have none there get their own.
+    "shift %0: f32 = %1 by 4 in 16"
+    ShuffleUp {
+        /// The other lane's value.
+        dst: Var,
+        /// This lane's value.
+        value: Expr,
+        /// Lanes between the two.
+        by: u32,
+        /// Lanes of a group, a power of two.
+        width: u32,
+    }: [
+        meets(Warp, "a shuffle") "shift" lane(dst) "=" value(value, "value") "by" number(by) "in" number(width)
+    ];
+
+    /// `shfl.sync.idx` (PTX ISA 9.7.9.6) over the full warp: the value of the lane whose number has all bits of `mask`, and this lane's
+    /// other ones.
+    "last %0: f32 = %1 of 12"
+    ShuffleLast {
+        /// The other lane's value.
+        dst: Var,
+        /// This lane's value.
+        value: Expr,
+        /// Bits of lanes, below 32.
+        mask: u32,
+    }: [meets(Warp, "a shuffle") "last" lane(dst) "=" value(value, "value") "of" number(mask)];
+
     /// `ldmatrix` (PTX ISA 9.7.15.5.15): the warp loads 8×8 matrices of 16-bit elements. Lane 8·q + r gives the address of
     /// row r of matrix q; each lane gets two elements of each matrix, those of row lane/4 at columns 2·(lane mod 4) and
     /// the next. Lanes beyond the last matrix give no address. Of 32-bit elements, a matrix is 8×4, and each lane gets

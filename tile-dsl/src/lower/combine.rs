@@ -10,7 +10,7 @@ use super::{
     env::{Held, Registers},
     error::LowerError,
     linear::Linear,
-    storage,
+    scan, storage,
 };
 use crate::{
     dtype::DType,
@@ -26,10 +26,14 @@ pub(super) fn combine(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError>
     let Held { sum: Some(sum), registers, .. } = storage::held(cx, value)? else { return Ok(()) };
     let (sum, registers) = (*sum, *registers);
     let v = &cx.view.nest.values[value.0 as usize];
+    if v.scan.is_some() {
+        return scan::finish(cx, value);
+    }
     let op = v.reduction.expect("only reductions combine").combine();
     let (plan, registers) = match (&sum.threads, registers) {
         (None, _) => return Ok(()),
         (Some(Threads::Registers(plan)), Some(registers)) => (plan, registers),
+        (Some(Threads::Scanned(_)), _) => return Ok(()),
         (Some(_), _) => return combine_in_place(cx, value, op),
     };
     shuffle(cx, registers, op, plan, v.dtype);

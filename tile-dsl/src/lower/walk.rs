@@ -25,7 +25,10 @@ pub(super) fn stmt(cx: &mut Cx<'_>, statement: &Stmt) -> Result<(), LowerError> 
             "expanded loops give more than {MAX_STATEMENTS} statements"
         )));
     }
-    if let Stmt::Def { value, .. } | Stmt::Set { value, .. } | Stmt::Red { value, .. } = statement
+    if let Stmt::Def { value, .. }
+    | Stmt::Set { value, .. }
+    | Stmt::Red { value, .. }
+    | Stmt::Scan { value, .. } = statement
         && cx.env.is_left_out(*value)
     {
         return Ok(());
@@ -37,6 +40,7 @@ pub(super) fn stmt(cx: &mut Cx<'_>, statement: &Stmt) -> Result<(), LowerError> 
         Stmt::Def { value, expr } => define(cx, *value, expr),
         Stmt::Set { value, expr } => set(cx, *value, expr),
         Stmt::Red { value, op, expr } => reduce(cx, *value, *op, expr),
+        Stmt::Scan { value, expr } => scanned(cx, *value, expr),
         Stmt::Put { access, expr } => put::put(cx, *access, expr),
         Stmt::Skip => Ok(()),
     }
@@ -77,6 +81,14 @@ fn define(cx: &mut Cx<'_>, value: ValueId, expr: &Expr) -> Result<(), LowerError
     }
     let (frag, slot) = storage::slot(cx, value)?;
     cx.build.emit.stmt(kernel::Stmt::Set { frag, slot, value: operand.expr() });
+    Ok(())
+}
+
+/// What is to be scanned at this point. Points beyond the axis stand behind all others, which do not see them.
+fn scanned(cx: &mut Cx<'_>, value: ValueId, expr: &Expr) -> Result<(), LowerError> {
+    let element = expr::value(cx, expr)?.expr();
+    let (frag, slot) = storage::slot(cx, value)?;
+    cx.build.emit.stmt(kernel::Stmt::Set { frag, slot, value: element });
     Ok(())
 }
 

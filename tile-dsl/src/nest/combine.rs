@@ -4,18 +4,18 @@ use super::{Digit, LoopKind, Nest, Stmt, UnitRange, Units, ValueId, WARP, writer
 use crate::machine::{Unit, UnitDim};
 use std::collections::BTreeMap;
 
-/// The loops over reduced axes that are bound to units, around the statements of `first` that compute a reduction: these units hold
-/// parts of it.
+/// The loops over reduced or scanned axes that are bound to units, around the statements of `first` that compute a value: these units
+/// hold parts of it.
 pub(crate) fn partial_units(nest: &Nest, value: ValueId, first: &Stmt) -> BTreeMap<(Unit, UnitDim), Digit> {
     let v = nest.value(value);
     let mut partial = BTreeMap::new();
-    if v.reduction.is_none() {
+    if v.combined_by().is_none() {
         return partial;
     }
     for (digit, at) in writers(nest, first, value).into_iter().flatten() {
         if let LoopKind::Unit(unit, dim) = at
             && unit != Unit::Block
-            && !v.axes.contains(&digit.axis)
+            && v.is_parted_by(digit.axis)
         {
             partial.insert((unit, dim), digit);
         }

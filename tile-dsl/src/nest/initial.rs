@@ -205,6 +205,11 @@ impl<'a> Build<'a> {
                 let x = self.expr(x, want, &name, items)?;
                 self.reduce(name, *op, x, *axis, span, items)
             }
+            ExprKind::Scan(op, x, axis) => {
+                self.by_tile(&[*axis].into(), span);
+                let x = self.expr(x, want, &name, items)?;
+                self.scan(name, *op, x, *axis, span, items)
+            }
             ExprKind::Dot(a, b, acc) => {
                 let acc = self.expr(acc, want, &name, items)?;
                 let (product, over) = self.product(a, b, &acc, &name, items)?;
@@ -264,6 +269,26 @@ impl<'a> Build<'a> {
         cast(self.reduction(name, op, part, &[axis].into(), None, span, items), dtype)
     }
 
+    /// The scan of `part` along an axis, of the type of `part`.
+    fn scan(
+        &mut self,
+        name: String,
+        op: RedOp,
+        part: Binding,
+        axis: AxisId,
+        span: SpanId,
+        items: &mut Vec<Item>,
+    ) -> Binding {
+        let dtype = part.dtype;
+        let part = cast(part, op.accumulator(dtype));
+        let axes = part.axes.clone();
+        let id = self.new_value(name, &axes, part.dtype, None, None, span);
+        self.values[usize::from(id.0)].scan = Some((op, axis));
+        let leaf = Stmt::Scan { value: id, expr: part.expr };
+        items.push(Item::Compute { value: id, axes: axes.clone(), over: Axes::new(), leaf });
+        cast(Binding { expr: Expr::Get(id), axes, dtype: part.dtype }, dtype)
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn reduction(
         &mut self,
@@ -300,6 +325,7 @@ impl<'a> Build<'a> {
             dtype,
             reduction,
             init,
+            scan: None,
             carried: false,
             placement: Placement::Register,
             span,

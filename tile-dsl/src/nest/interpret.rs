@@ -94,6 +94,8 @@ struct Store {
     units: usize,
     /// Another buffer has its bytes.
     lost: bool,
+    /// Of a scan, the elements that the first part of its `let` has computed.
+    scanned: Vec<usize>,
 }
 
 /// A staged copy.
@@ -227,6 +229,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
                     dtype: v.dtype,
                     units: 0,
                     lost: false,
+                    scanned: Vec::new(),
                 }
             })
             .collect();
@@ -278,6 +281,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
                     }
                 }
                 self.stmt(first)?;
+                values.iter().for_each(|v| self.scan(*v));
                 // Until here a reduction may have been in registers.
                 let later = |v: &&ValueId| self.overlaid && !self.accumulates_in_place(**v, first);
                 let later: Vec<ValueId> = values.iter().filter(later).copied().collect();
@@ -308,6 +312,17 @@ impl<'n, S: Neutral> Machine<'n, S> {
                         Some(x) => (store.generation, x),
                         None => (0, 0.0),
                     };
+                }
+                Ok(())
+            }
+            Stmt::Scan { value, expr } => {
+                if self.inside()
+                    && let Some(at) = self.slot(*value)
+                {
+                    let element = self.expr(expr)?.0.ok_or_else(|| self.poison("scan", *value))?;
+                    let store = &mut self.values[usize::from(value.0)];
+                    store.data[at] = (store.generation, element);
+                    store.scanned.push(at);
                 }
                 Ok(())
             }
@@ -346,6 +361,29 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// What the first part of a `let` has left of a scan becomes the scan, in ascending order along its axis.
+    fn scan(&mut self, value: ValueId) {
+        let Some((op, axis)) = self.nest.value(value).scan else { return };
+        let store = &mut self.values[usize::from(value.0)];
+        let behind = store.axes.iter().skip_while(|a| **a != axis).skip(1);
+        let stride: usize = behind.map(|a| self.extents[usize::from(a.0)] as usize).product();
+        let mut places = std::mem::take(&mut store.scanned);
+        places.sort_unstable();
+        places.dedup();
+        let line = stride * self.extents[usize::from(axis.0)] as usize;
+        for at in places {
+            // That of the point before, where it is of the same line and of this `let`: of a tile's first point it is not.
+            let before = at.checked_sub(stride).filter(|b| b / line == at / line);
+            let Some((_, before)) = before.map(|b| store.data[b]).filter(|(g, _)| *g == store.generation)
+            else {
+                continue;
+            };
+            let (generation, element) = store.data[at];
+            let scanned = S::bin(op.combine(), store.dtype, before, element, false);
+            store.data[at] = (generation, scanned);
         }
     }
 

@@ -171,6 +171,15 @@ impl Parser<'_> {
                 let op = RedOp::from_name(&op).ok_or_else(|| ParseError(format!("no reduction `{op}`")))?;
                 Stmt::Red { value: self.value(&name)?, op, expr: self.expr()? }
             }
+            "scan" => {
+                let (name, op, axis) = (self.next()?, self.next()?, self.next()?);
+                let value = self.value(&name)?;
+                let known = self.tables.value(value).scan;
+                if known.is_none_or(|(by, along)| by.name() != op || self.tables.axis(along) != axis) {
+                    return Err(ParseError(format!("`{name}` is no scan by `{op}` along `{axis}`")));
+                }
+                Stmt::Scan { value, expr: self.expr()? }
+            }
             "skip" => Stmt::Skip,
             "put" => Stmt::Put { access: self.access()?, expr: self.expr()? },
             other => return Err(ParseError(format!("no statement `{other}`"))),

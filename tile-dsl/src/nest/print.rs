@@ -174,6 +174,14 @@ impl Nest {
             Stmt::Red { value, op, expr } => {
                 let _ = write!(out, "(red {} {} {})", self.value(*value).name, op.name(), self.expr(expr));
             }
+            Stmt::Scan { value, expr } => {
+                let value = self.value(*value);
+                let _ = write!(out, "(scan {}", value.name);
+                if let Some((op, axis)) = value.scan {
+                    let _ = write!(out, " {} {}", op.name(), self.axis(axis));
+                }
+                let _ = write!(out, " {})", self.expr(expr));
+            }
             Stmt::Set { value, expr } => {
                 let _ = write!(out, "(set {} {})", self.value(*value).name, self.expr(expr));
             }

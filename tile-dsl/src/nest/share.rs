@@ -135,7 +135,7 @@ impl Nest {
         };
         // What is computed has the axis, or ends with the step.
         let computes = match target {
-            Target::Value(v) => inside(v) == Some(true) || self.value(v).axes.contains(&digit.axis),
+            Target::Value(v) => inside(v) == Some(true) || !self.value(v).is_parted_by(digit.axis),
             Target::Access(_) => true,
         };
         // Registers that other statements fill hold all steps.

@@ -33,11 +33,13 @@ pub(crate) fn value_box(nest: &Nest, value: ValueId, loops: &[Step]) -> Option<V
 }
 
 /// Whether a value in shared memory is computed there by these loops. A reduction accumulates in registers wherever its result goes,
-/// unless a loop at run time indexes it.
+/// unless a loop at run time indexes it, and a scan has its elements there in any case.
 pub(crate) fn in_place(nest: &Nest, value: ValueId, loops: &[Step]) -> bool {
     let v = nest.value(value);
     let fixed = |(digit, at): &Step| {
         matches!(at, LoopKind::Unit(..)) || at.is_expanded() || digit.steps == Steps::Fixed(1)
     };
-    v.placement == Placement::Shared && (v.reduction.is_none() || !loops.iter().all(fixed))
+    v.placement == Placement::Shared
+        && v.scan.is_none()
+        && (v.reduction.is_none() || !loops.iter().all(fixed))
 }

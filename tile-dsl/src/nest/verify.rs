@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 ///   read only in the second unless it is carried; what is `set` is carried;
 /// - at each leaf, the digits of every axis that it depends on or reduces over cover the axis once: strides chain from
 ///   1 to the extent;
-/// - a reduction has one operator, that of its table entry, and is combined if units hold parts of it;
+/// - a reduction has one operator, that of its table entry, and is combined if units hold parts of it; so is a scan, of which no loop
+///   but one over tiles of a recurrence has a part inside;
 /// - along a path, no digit is bound twice and no unit dimension is used twice; units have fixed steps, except
 ///   CTAs; the loops of an atom are the innermost, around a sum of products; a copy stands directly inside a loop or another copy, and is read;
 /// - a tensor with a cache policy is accessed.
@@ -29,6 +30,22 @@ pub fn verify(nest: &Nest) -> Vec<String> {
                 && nest.value(v).reduction != Some(*op)
             {
                 say(format!("`{}` is no {} reduction", nest.value(v).name, op.name()));
+            }
+            let scanned = nest.value(v).scan;
+            if matches!(leaf, Stmt::Scan { .. }) != scanned.is_some() {
+                say(format!("`{}` is scanned, and something else writes it", nest.value(v).name));
+            }
+            // All of what is scanned is computed before any of it is read: the tiles of a recurrence aside.
+            let outside = path.iter().take_while(|f| !matches!(f, Frame::First(vs) if vs.contains(&v)));
+            if let Some((_, axis)) = scanned
+                && let Some((digit, _)) =
+                    outside.filter_map(Frame::step).find(|(d, _)| d.axis == axis && !nest.counts_tiles(*d))
+            {
+                say(format!(
+                    "`{}` is scanned in each step of `{}`",
+                    nest.value(v).name,
+                    nest.digit_name(digit)
+                ));
             }
             if matches!(leaf, Stmt::Set { .. }) && !nest.is_carried(v) {
                 say(format!("`{}` is set, and nothing carries it", nest.value(v).name));
@@ -95,11 +112,11 @@ pub fn verify(nest: &Nest) -> Vec<String> {
                 say(format!("axis `{}` {why}", nest.axis(axis)));
             }
         }
-        if let Stmt::Red { value, .. } = leaf {
+        if let Stmt::Red { value, .. } | Stmt::Scan { value, .. } = leaf {
             let inside = path.iter().rposition(|f| matches!(f, Frame::First(vs) if vs.contains(value)));
             for frame in &path[inside.unwrap_or(0)..] {
                 if let Frame::For(d, LoopKind::Unit(unit, _)) = frame
-                    && !nest.value(*value).axes.contains(&d.axis)
+                    && nest.value(*value).is_parted_by(d.axis)
                     && !match unit {
                         Unit::Block => nest.across.contains_key(value),
                         _ => nest.combine.contains_key(value),

@@ -30,9 +30,12 @@ impl Stmt {
         let parts: [Option<&Stmt>; 2] = match self {
             Stmt::For { body, .. } | Stmt::Stage { body, .. } => [Some(body), None],
             Stmt::Let { first, rest, .. } => [Some(first), Some(rest)],
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {
-                [None; 2]
-            }
+            Stmt::Def { .. }
+            | Stmt::Red { .. }
+            | Stmt::Scan { .. }
+            | Stmt::Set { .. }
+            | Stmt::Put { .. }
+            | Stmt::Skip => [None; 2],
         };
         parts.into_iter().flatten()
     }
@@ -49,6 +52,7 @@ impl Stmt {
             Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: part(body) },
             leaf @ (Stmt::Def { .. }
             | Stmt::Red { .. }
+            | Stmt::Scan { .. }
             | Stmt::Set { .. }
             | Stmt::Put { .. }
             | Stmt::Skip) => leaf.clone(),
@@ -94,13 +98,18 @@ pub fn with_paths<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt))
                 part(Frame::Rest(values.clone()), rest);
             }
             Stmt::Stage { copy, body } => part(Frame::Stage(*copy), body),
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
+            Stmt::Def { .. }
+            | Stmt::Red { .. }
+            | Stmt::Scan { .. }
+            | Stmt::Set { .. }
+            | Stmt::Put { .. }
+            | Stmt::Skip => {}
         }
     }
     go(stmt, &mut Vec::new(), visit);
 }
 
-/// Calls `visit` with every leaf statement (`def`, `red`, `set`, `put`) and its path, in program order.
+/// Calls `visit` with every leaf statement (`def`, `red`, `scan`, `set`, `put`) and its path, in program order.
 pub fn leaves<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
     with_paths(stmt, &mut |path, stmt| {
         if stmt.leaf().is_some() {
@@ -138,9 +147,10 @@ impl Stmt {
     /// The value or access that a leaf statement writes, and the expression it writes; `None` for the rest.
     pub fn leaf(&self) -> Option<(Target, &Expr)> {
         match self {
-            Stmt::Def { value, expr } | Stmt::Red { value, expr, .. } | Stmt::Set { value, expr } => {
-                Some((Target::Value(*value), expr))
-            }
+            Stmt::Def { value, expr }
+            | Stmt::Red { value, expr, .. }
+            | Stmt::Scan { value, expr }
+            | Stmt::Set { value, expr } => Some((Target::Value(*value), expr)),
             Stmt::Put { access, expr } => Some((Target::Access(*access), expr)),
             Stmt::For { .. } | Stmt::Let { .. } | Stmt::Stage { .. } | Stmt::Skip => None,
         }
@@ -277,7 +287,9 @@ impl Nest {
                     *of = None;
                 }
             }
-            Stmt::Set { value, .. } | Stmt::Red { value, .. } => drop(found.insert(*value, None)),
+            Stmt::Set { value, .. } | Stmt::Red { value, .. } | Stmt::Scan { value, .. } => {
+                found.insert(*value, None);
+            }
             _ => {}
         });
         found.into_iter().filter_map(|(value, expr)| Some((value, expr?))).collect()

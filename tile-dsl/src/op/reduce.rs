@@ -11,6 +11,8 @@ pub struct Reduction {
     pub name: &'static str,
     /// The statement that combines a tensor's elements so, atomically.
     pub atomic: &'static str,
+    /// The function that gives the reduction of all points up to each.
+    pub scan: &'static str,
     /// The operator that combines two partial results.
     pub combine: BinOp,
     /// The element that leaves every other unchanged.
@@ -18,7 +20,7 @@ pub struct Reduction {
 }
 
 macro_rules! operators {
-    ($($(#[doc = $doc:literal])* $op:ident => $name:literal, $atomic:literal, $combine:ident, $neutral:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $op:ident => $name:literal, $atomic:literal, $scan:literal, $combine:ident, $neutral:expr;)*) => {
         /// Reductions over an axis.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum RedOp {
@@ -33,7 +35,7 @@ macro_rules! operators {
             pub const fn row(self) -> &'static Reduction {
                 match self {
                     $(RedOp::$op => const {
-                        &Reduction { name: $name, atomic: $atomic, combine: BinOp::$combine, neutral: $neutral }
+                        &Reduction { name: $name, atomic: $atomic, scan: $scan, combine: BinOp::$combine, neutral: $neutral }
                     },)*
                 }
             }
@@ -58,7 +60,7 @@ operators! {
     /// - Error: integers wrap around. Floats of 16 and 8 bits are added in `f32`, and the sum is rounded once, where it is used. A schedule may add in another order.
     /// - Costs: as many additions as elements. Each thread adds alone, unless the schedule shares the axis out and says who combines the parts.
     /// - See also: `dot`, `assignment`, `reduce`, `split_k`.
-    Add => "sum", "atomic_add", Add, 0.0;
+    Add => "sum", "atomic_add", "cumsum", Add, 0.0;
     /// `max(x, j)`: the largest element along an axis. It is NaN if one is; of no elements it is −∞, in `f8` −448, in `i32` −2³¹.
     ///
     /// ```text
@@ -67,7 +69,7 @@ operators! {
     /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
     /// - Costs: an instruction for each element. Each thread works alone, unless the schedule shares the axis out and says who combines the parts.
     /// - See also: `max of two values`, `sum over an axis`, `reduce`.
-    Max => "max", "atomic_max", Max, f32::NEG_INFINITY;
+    Max => "max", "atomic_max", "cummax", Max, f32::NEG_INFINITY;
     /// `min(x, j)`: the smallest element along an axis. It is NaN if one is; of no elements it is +∞, in `f8` 448, in `i32` 2³¹ − 1.
     ///
     /// ```text
@@ -76,7 +78,7 @@ operators! {
     /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
     /// - Costs: an instruction for each element. Each thread works alone, unless the schedule shares the axis out and says who combines the parts.
     /// - See also: `min of two values`, `sum over an axis`, `reduce`.
-    Min => "min", "atomic_min", Min, f32::INFINITY;
+    Min => "min", "atomic_min", "cummin", Min, f32::INFINITY;
 }
 
 impl RedOp {
@@ -98,6 +100,16 @@ impl RedOp {
     /// Inverse of [`RedOp::atomic`].
     pub fn from_atomic(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|op| op.atomic() == name)
+    }
+
+    /// Name of the function that gives the reduction of all points up to each.
+    pub const fn scan(self) -> &'static str {
+        self.row().scan
+    }
+
+    /// Inverse of [`RedOp::scan`].
+    pub fn from_scan(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|op| op.scan() == name)
     }
 
     /// Whether a GPU combines elements of a type in memory by one instruction: `red` (PTX ISA 9.7.13.9).

@@ -94,11 +94,11 @@ impl Place {
                 }
             }
             shared = value_box(nest, value, &loops);
-            if nest.value(value).reduction.is_none() {
+            if nest.value(value).combined_by().is_none() {
                 return Ok(Place { value, nth, loops, registers: None, set: nth, shared });
             }
         }
-        // A reduction accumulates in registers, wherever its result goes.
+        // A reduction accumulates in registers, wherever its result goes, and a scan has all elements there.
         let piped = |(d, at): &&Step| matches!(at, LoopKind::Pipe(_)) && d.steps != Steps::Fixed(1);
         if let Some(step) = inside.iter().find(piped) {
             return Err(Unplaced::RunTime(value, *step));

@@ -240,9 +240,12 @@ impl Producing {
                 loops
             }
             Stmt::Stage { body, .. } => Producing::of(nest, maxima, body)?,
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {
-                Vec::new()
-            }
+            Stmt::Def { .. }
+            | Stmt::Red { .. }
+            | Stmt::Scan { .. }
+            | Stmt::Set { .. }
+            | Stmt::Put { .. }
+            | Stmt::Skip => Vec::new(),
         })
     }
 

@@ -11,6 +11,7 @@
 
 use super::{
     places::{Place, Places},
+    scan::Scan,
     tiles::Tiles,
 };
 use crate::{
@@ -50,6 +51,8 @@ pub(crate) struct Sum {
 pub(crate) enum Threads {
     /// From registers.
     Registers(Combination),
+    /// From registers, of a scan, that of one thread's elements among them.
+    Scanned(Scan),
     /// From a place in shared memory beside those of the others, of the threads along these dimensions.
     Shared(Vec<(Unit, UnitDim)>),
 }
@@ -92,6 +95,8 @@ pub(crate) struct Cut {
 pub(crate) enum Unsummed {
     /// Threads along a loop hold parts, and nothing combines them.
     Apart(ValueId, Digit, Unit),
+    /// Threads along a loop take the steps of a scan in another order than that of the axis.
+    Skewed(ValueId, Digit),
     /// Others hold parts than those that combine them.
     Other(ValueId, Level, Holders),
     /// CTAs have parts, and they are not in registers.
@@ -142,6 +147,11 @@ impl Unsummed {
         match self {
             Unsummed::Apart(value, digit, unit) => format!(
                 "nothing combines the parts of `{}` that each {unit} holds along `{}`",
+                name(value),
+                nest.digit_name(digit)
+            ),
+            Unsummed::Skewed(value, digit) => format!(
+                "`{}` is scanned along `{}`, whose steps units take in an order of their own",
                 name(value),
                 nest.digit_name(digit)
             ),
@@ -276,7 +286,16 @@ impl Planner<'_> {
         let value = place.value;
         // A unit of one has all parts.
         let several = |unit: &&(Unit, UnitDim)| self.units.dims.contains_key(unit);
-        let Some((unit, digit)) = partial.iter().find(|(unit, _)| several(unit)) else { return Ok(None) };
+        let scan = match (self.nest.value(value).scan, &place.registers) {
+            (Some((_, axis)), Some(layout)) => Some(Threads::Scanned(Scan::of(layout, axis, self.units))),
+            _ => None,
+        };
+        let Some((unit, digit)) = partial.iter().find(|(unit, _)| several(unit)) else { return Ok(scan) };
+        if let Some(skewed) =
+            partial.values().find(|digit| scan.is_some() && self.nest.skew.contains_key(digit))
+        {
+            return Err(Unsummed::Skewed(value, *skewed));
+        }
         let Some(level) = self.nest.combine.get(&value).copied() else {
             return Err(Unsummed::Apart(value, *digit, unit.0));
         };
@@ -293,7 +312,7 @@ impl Planner<'_> {
         };
         match held {
             Some(held) => Err(Unsummed::Other(value, level, held)),
-            None => Ok(Some(Threads::Registers(combination))),
+            None => Ok(Some(scan.unwrap_or(Threads::Registers(combination)))),
         }
     }
 
@@ -353,6 +372,7 @@ impl Sum {
         match &self.threads {
             None => {}
             Some(Threads::Shared(_)) => write!(out, " of threads in shared memory")?,
+            Some(Threads::Scanned(scan)) => write!(out, " scanned{scan}")?,
             Some(Threads::Registers(combination)) => {
                 let of = |ranges: &[UnitRange]| ranges.iter().map(|r| r.extent).product::<u32>();
                 if !combination.lanes.is_empty() {

@@ -307,6 +307,13 @@ impl<'k, S: Semantics> Machine<'k, S> {
         self.expr(x, false).reduce(axis, neutral, steps, |acc, x| S::bin(combine, dtype, acc, x, false))
     }
 
+    /// A scan in the type it accumulates in, not rounded to its own.
+    fn scan(&self, op: RedOp, x: &Expr, axis: AxisId) -> Array<S::E> {
+        let (dtype, combine) = (op.accumulator(self.kernel_dtype(x)), op.combine());
+        let steps = u64::from(op.rounds());
+        self.expr(x, false).scan(axis, steps, |acc, x| S::bin(combine, dtype, acc, x, false))
+    }
+
     fn shape(&self, axes: &[AxisId]) -> Vec<usize> {
         let len = |a: &AxisId| {
             let (lo, hi) = self.ranges[usize::from(a.0)];
@@ -456,6 +463,12 @@ impl<'k, S: Semantics> Machine<'k, S> {
                 let result = self.reduce(*op, x, *axis);
                 if wide == dtype { result } else { result.map(0, |x| S::cast(wide, dtype, x, root)) }
             }
+            ExprKind::Scan(op, x, axis) => {
+                let dtype = types(x);
+                let wide = op.accumulator(dtype);
+                let result = self.scan(*op, x, *axis);
+                if wide == dtype { result } else { result.map(0, |x| S::cast(wide, dtype, x, root)) }
+            }
             ExprKind::Dot(a, b, c) => {
                 let dtype = types(c);
                 let first = match semantics::coarseness_of_products([types(a), types(b)]) {
@@ -485,7 +498,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
             ExprKind::Var(id) => self.types[usize::from(id.0)],
             ExprKind::Un(op, x) => op.result(self.kernel_dtype(x)),
             ExprKind::Bin(op, x, _) => op.result(self.kernel_dtype(x)),
-            ExprKind::Select(_, x, _) | ExprKind::Reduce(_, x, _) => self.kernel_dtype(x),
+            ExprKind::Select(_, x, _) | ExprKind::Reduce(_, x, _) | ExprKind::Scan(_, x, _) => self.kernel_dtype(x),
             ExprKind::Dot(_, _, acc) => self.kernel_dtype(acc),
         }
     }
@@ -503,6 +516,10 @@ fn tile_size_is_irrelevant(body: &[Stmt]) -> bool {
             .collect()
     }
     let Some(values) = values(body) else { return false };
+    // A scan starts anew with each tile.
+    if values.iter().any(|value| value.any(&|e| matches!(e.kind, ExprKind::Scan(..)))) {
+        return false;
+    }
     body.iter().all(|stmt| match stmt {
         Stmt::Assign { var, value, .. } => {
             let ExprKind::Dot(_, _, acc) = &value.kind else { return false };

@@ -422,6 +422,52 @@ forms! {
     /// - See also: `min over an axis`, `argmax`.
     ArgMin = "argmin", "argmin(x, n)", true;
 
+    /// `cumsum(x, j)`: at each point of an axis, the sum of the elements up to it, its own among them.
+    ///
+    /// ```text
+    /// fn running(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
+    ///     let r = program_tile(R);
+    ///     let n = whole(N);
+    ///     store(y, [r, n], cumsum(load(x, [r, n]), n));
+    /// }
+    /// ```
+    /// - Shape: the axes of `x`, the one that is named among them.
+    /// - Elements: those of `x`.
+    /// - Error: integers wrap around. Floats of 16 and 8 bits are added in `f32`, and each element is rounded once, where it is used. A schedule may add in another order.
+    /// - PTX: that of the operator; across lanes `shfl.sync.up`.
+    /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, whose tile it then scans. It is none of `program_tile`.
+    /// - Costs: an addition for each element, and a register for it. Threads that share the axis out by `bind` each add once more, and exchange their totals as `reduce` says. Longer rows are a loop over `tiles` that carries what is before a tile.
+    /// - See also: `sum over an axis`, `cummax`, `reduce`, `fits`.
+    CumSum = "cumsum", "cumsum(x, n)", true;
+
+    /// `cummax(x, j)`: at each point of an axis, the greatest of the elements up to it. It is NaN from the first NaN on.
+    ///
+    /// ```text
+    /// cummax(a, j)
+    /// ```
+    /// - Shape: the axes of `x`, the one that is named among them.
+    /// - Elements: those of `x`.
+    /// - Error: none.
+    /// - PTX: that of the operator; across lanes `shfl.sync.up`.
+    /// - Requires: what `cumsum` does.
+    /// - Costs: what `cumsum` does.
+    /// - See also: `max over an axis`, `cumsum`, `cummin`.
+    CumMax = "cummax", "cummax(x, n)", true;
+
+    /// `cummin(x, j)`: at each point of an axis, the smallest of the elements up to it. It is NaN from the first NaN on.
+    ///
+    /// ```text
+    /// cummin(a, j)
+    /// ```
+    /// - Shape: the axes of `x`, the one that is named among them.
+    /// - Elements: those of `x`.
+    /// - Error: none.
+    /// - PTX: that of the operator; across lanes `shfl.sync.up`.
+    /// - Requires: what `cumsum` does.
+    /// - Costs: what `cumsum` does.
+    /// - See also: `min over an axis`, `cumsum`, `cummax`.
+    CumMin = "cummin", "cummin(x, n)", true;
+
     /// `select(condition, a, b)`: `a` where the condition holds, `b` elsewhere.
     ///
     /// ```text
@@ -523,6 +569,15 @@ impl Form {
             RedOp::Add => Form::AtomicAdd,
             RedOp::Max => Form::AtomicMax,
             RedOp::Min => Form::AtomicMin,
+        }
+    }
+
+    /// The scan by an operator.
+    pub fn of_scan(op: RedOp) -> Form {
+        match op {
+            RedOp::Add => Form::CumSum,
+            RedOp::Max => Form::CumMax,
+            RedOp::Min => Form::CumMin,
         }
     }
 }

@@ -148,6 +148,9 @@ impl Kernel {
             ExprKind::Reduce(op, ..) => {
                 unknown.get_or_insert(Unknown::Computed(op.name()));
             }
+            ExprKind::Scan(op, ..) => {
+                unknown.get_or_insert(Unknown::Computed(op.scan()));
+            }
             ExprKind::Dot(..) => {
                 unknown.get_or_insert(Unknown::Computed("dot"));
             }
@@ -376,7 +379,7 @@ impl Writer<'_> {
     fn value(&self, value: &mut Expr) {
         value.children_mut().into_iter().for_each(|child| self.value(child));
         match &mut value.kind {
-            ExprKind::Reduce(op, x, axis) => {
+            ExprKind::Reduce(op, x, axis) | ExprKind::Scan(op, x, axis) => {
                 let Some(inside) = self.inside(*axis) else { return };
                 let none = neutral(*op, self.typed(x).elem, x.span);
                 mask(x, inside, none);

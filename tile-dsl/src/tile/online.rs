@@ -32,7 +32,7 @@ mod text;
 mod weight;
 mod whole;
 
-use super::{AxisKind, ExprKind, Kernel, Stmt};
+use super::{AxisKind, ExprKind, Kernel, Stmt, expressions};
 use crate::{
     diagnostic::Diagnostic,
     dtype::Float,
@@ -101,6 +101,23 @@ pub(crate) fn online(kernel: &Kernel, axis: AxisId) -> Result<Online, Box<Diagno
     if bound.kind == AxisKind::Program {
         let text = format!("`{}` is an axis of programs: no program reduces over it", bound.name);
         return Err(Box::new(refused(text).note(bound.span, format!("`{}` is bound here", bound.name))));
+    }
+    let mut scanned = None;
+    expressions(&kernel.body, &mut |e| {
+        if let ExprKind::Scan(op, _, along) = &e.kind
+            && *along == axis
+        {
+            scanned.get_or_insert((*op, e.span));
+        }
+    });
+    // A tile knows nothing of those before it.
+    if let Some((op, span)) = scanned {
+        let text = format!(
+            "`{}` is along `{}`: in a loop over tiles it would start anew with each",
+            op.scan(),
+            bound.name
+        );
+        return Err(Box::new(refused(text).note(span, "it is scanned here")));
     }
     let mut named = kernel.clone();
     let axis = whole::accumulations(&mut named, axis)?;

@@ -58,6 +58,7 @@ impl Operation {
             ExprKind::Select(..) => Operation::Form(Form::Select),
             ExprKind::Cast(..) => Operation::Form(Form::Cast),
             ExprKind::Reduce(op, ..) => Operation::Reduce(*op),
+            ExprKind::Scan(op, ..) => Operation::Form(Form::of_scan(*op)),
             ExprKind::Dot(..) => Operation::Form(Form::Dot),
         })
     }

@@ -532,6 +532,15 @@ impl Parser {
                 ExprKind::Dot(factor(a), factor(b), acc)
             }
             name if is_reduction_or_binary(name) && self.eat("(") => self.reduce_or_binary(&token)?,
+            name if let Some(op) = RedOp::from_scan(name)
+                && self.eat("(") =>
+            {
+                let x = Box::new(self.expr(0)?);
+                self.expect(",")?;
+                let axis = self.next();
+                self.expect(")")?;
+                ExprKind::Scan(op, x, self.axis(&axis)?)
+            }
             name if UnOp::from_name(name).is_some() && self.eat("(") => {
                 let [x] = self.args()?;
                 ExprKind::Un(UnOp::from_name(name).expect("checked above"), x)

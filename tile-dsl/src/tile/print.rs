@@ -200,6 +200,9 @@ impl Kernel {
             ExprKind::Reduce(op, x, axis) => {
                 write!(f, "{}({}, {})", op.name(), self.named(x), self.axes[usize::from(axis.0)].name)
             }
+            ExprKind::Scan(op, x, axis) => {
+                write!(f, "{}({}, {})", op.scan(), self.named(x), self.axes[usize::from(axis.0)].name)
+            }
             ExprKind::Dot(a, b, c) => match (&a.kind, &b.kind) {
                 (ExprKind::Un(UnOp::Tf32, a), ExprKind::Un(UnOp::Tf32, b)) => {
                     write!(f, "dot({}, {}, {}, tf32)", self.named(a), self.named(b), self.named(c))

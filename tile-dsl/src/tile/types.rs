@@ -107,6 +107,11 @@ impl Kernel {
                 value.axes.extend(self.limiting_axes(*axis));
                 value
             }
+            ExprKind::Scan(_, x, axis) => {
+                let mut value = self.typed(x, var);
+                value.axes.extend(self.limiting_axes(*axis));
+                value
+            }
             ExprKind::Dot(_, _, acc) => self.typed(acc, var),
         }
     }

@@ -402,8 +402,16 @@ impl<'k> Checker<'k> {
                 let (op, axis) = (*op, *axis);
                 let mut found = self.infer(x, expected)?;
                 self.in_scope(&[axis].into(), span)?;
-                self.reduce(op, &found, axis, x.span, span)?;
+                self.reduce(op, op.name(), &found, axis, x.span, span)?;
                 found.axes.remove(&axis);
+                found.axes.extend(kernel.limiting_axes(axis));
+                Some(found)
+            }
+            ExprKind::Scan(op, x, axis) => {
+                let (op, axis) = (*op, *axis);
+                let mut found = self.infer(x, expected)?;
+                self.in_scope(&[axis].into(), span)?;
+                self.reduce(op, op.scan(), &found, axis, x.span, span)?;
                 found.axes.extend(kernel.limiting_axes(axis));
                 Some(found)
             }
@@ -446,8 +454,16 @@ impl<'k> Checker<'k> {
         None
     }
 
-    fn reduce(&mut self, op: RedOp, x: &ValueType, axis: AxisId, of: SpanId, span: SpanId) -> Option<()> {
-        let name_of_op = op.name();
+    /// What a reduction or a scan over an axis requires, `name_of_op` by its name.
+    fn reduce(
+        &mut self,
+        op: RedOp,
+        name_of_op: &str,
+        x: &ValueType,
+        axis: AxisId,
+        of: SpanId,
+        span: SpanId,
+    ) -> Option<()> {
         let entry = &self.kernel.axes[usize::from(axis.0)];
         let name = &entry.name;
         if !x.axes.contains(&axis) {

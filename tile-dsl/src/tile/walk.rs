@@ -20,7 +20,10 @@ impl Expr {
             | ExprKind::Const { .. }
             | ExprKind::Scalar(_)
             | ExprKind::Var(_) => vec![],
-            ExprKind::Un(_, x) | ExprKind::Cast(_, x) | ExprKind::Reduce(_, x, _) => vec![x],
+            ExprKind::Un(_, x)
+            | ExprKind::Cast(_, x)
+            | ExprKind::Reduce(_, x, _)
+            | ExprKind::Scan(_, x, _) => vec![x],
             ExprKind::Bin(_, a, b) | ExprKind::Cmp(_, a, b) => vec![a, b],
             ExprKind::Select(a, b, c) | ExprKind::Dot(a, b, c) => vec![a, b, c],
         }
@@ -37,7 +40,10 @@ impl Expr {
             | ExprKind::Const { .. }
             | ExprKind::Scalar(_)
             | ExprKind::Var(_) => vec![],
-            ExprKind::Un(_, x) | ExprKind::Cast(_, x) | ExprKind::Reduce(_, x, _) => vec![x],
+            ExprKind::Un(_, x)
+            | ExprKind::Cast(_, x)
+            | ExprKind::Reduce(_, x, _)
+            | ExprKind::Scan(_, x, _) => vec![x],
             ExprKind::Bin(_, a, b) | ExprKind::Cmp(_, a, b) => vec![a, b],
             ExprKind::Select(a, b, c) | ExprKind::Dot(a, b, c) => vec![a, b, c],
         }

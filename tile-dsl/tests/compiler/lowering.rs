@@ -10,4 +10,5 @@ mod overlay;
 mod passes;
 mod random;
 mod recurrence;
+mod scan;
 use crate::support;

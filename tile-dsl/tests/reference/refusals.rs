@@ -17,9 +17,10 @@ writes it.
 ";
 
 /// Folders of `tests/ui` that are not those of a directive.
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 9] = [
     ("kernel", "The text of a kernel"),
     ("values", "Indices that are values, and conditions"),
+    ("scan", "Scans"),
     ("atomics", "Stores that combine"),
     ("limits", "Limits of axes"),
     ("types", "Types and shapes of a kernel"),

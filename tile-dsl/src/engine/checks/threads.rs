@@ -155,16 +155,29 @@ fn as_threads(directive: &Directive) -> Option<Edit> {
     }
 }
 
-/// A reduction inside a loop over `digit` whose parts the units of one dimension hold.
+/// A reduction or a scan inside a loop over `digit` whose parts the units of one dimension hold.
 fn combined_across(nest: &Nest, digit: Digit, unit: Unit, dim: UnitDim) -> Option<ValueId> {
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
-        let Stmt::Red { value, .. } = leaf else { return };
+        let (Stmt::Red { value, .. } | Stmt::Scan { value, .. }) = leaf else { return };
         let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == digit));
         let across = path.iter().any(|f| {
-            matches!(f, Frame::For(d, LoopKind::Unit(u, x)) if (*u, *x) == (unit, dim) && !nest.value(*value).axes.contains(&d.axis))
+            matches!(f, Frame::For(d, LoopKind::Unit(u, x)) if (*u, *x) == (unit, dim) && nest.value(*value).is_parted_by(d.axis))
         });
         if inside && across {
+            found = Some(*value);
+        }
+    });
+    found
+}
+
+/// A scan along the axis of a digit, of whose loop units take the steps.
+fn scanned(nest: &Nest, digit: Digit) -> Option<ValueId> {
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let Stmt::Scan { value, .. } = leaf else { return };
+        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == digit));
+        if inside && nest.value(*value).is_parted_by(digit.axis) {
             found = Some(*value);
         }
     });
@@ -186,7 +199,13 @@ fn skews(context: &Context<'_>, dims: &Dimensions) -> Vec<Diagnostic> {
         let name = nest.digit_name(digit);
         let parts = combined_across(nest, digit, unit, *other);
         let back = around(nest, digit, unit, *other);
-        if back.is_none() && parts.is_none() && (2..=steps).contains(&extent) && extent.is_power_of_two() {
+        let scanned = scanned(nest, digit);
+        if back.is_none()
+            && parts.is_none()
+            && scanned.is_none()
+            && (2..=steps).contains(&extent)
+            && extent.is_power_of_two()
+        {
             continue;
         }
         let text = match extent {
@@ -198,6 +217,11 @@ fn skews(context: &Context<'_>, dims: &Dimensions) -> Vec<Diagnostic> {
                 "`{name}` is bound to {unit}.{dim} ^ {unit}.{other}, but parts of `{}` are combined across {unit}.{other}: they would be parts of different elements",
                 parts.map_or("", |v| &nest.value(v).name)
             ),
+            _ if scanned.is_some() => format!(
+                "`{name}` is bound to {unit}.{dim} ^ {unit}.{other}, but `{}` is scanned along `{}`: units would take the steps in an order of their own",
+                scanned.map_or("", |v| &nest.value(v).name),
+                nest.axis(digit.axis)
+            ),
             1 => format!(
                 "`{name}` is bound to {unit}.{dim} ^ {unit}.{other}, but no loop is bound to {unit}.{other}"
             ),
@@ -206,7 +230,7 @@ fn skews(context: &Context<'_>, dims: &Dimensions) -> Vec<Diagnostic> {
             ),
         };
         let mut diagnostic = context.at(context.bind_of(digit), SpanId::NONE, text);
-        if back.is_some() {
+        if back.is_some() || parts.is_none() && scanned.is_some() {
             let straight =
                 DirectiveKind::Bind(directive::Bind { digit: nest.digit_name(digit), unit, dim, xor: None });
             diagnostic = diagnostic.edits([Edit::instead([straight])]);

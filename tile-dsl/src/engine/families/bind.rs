@@ -4,7 +4,7 @@
 //! (for a #seq X)  →  (for a #unit X)
 //! ```
 //! Side conditions. In `X`, no name that lacks the axis of `a` is carried (`set`), stored or defined; one that
-//! is reduced (`red`) is not carried and has a `reduce(..)` of the right level, and for CTAs of the grid none at all. No copy is
+//! is reduced (`red`) or scanned along the axis (`scan`) is not carried and has a `reduce(..)` of the right level, and for CTAs of the grid none at all. No copy is
 //! staged inside (each unit would copy it). Along one path a unit dimension is used once, everywhere with the
 //! same number of steps, and threads are addressed either as `thread` or as `warp` and `lane`.
 //! Source: parallel loops are those that carry no dependence (Bernstein 1966).
@@ -14,13 +14,13 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     directive::{self, DirectiveKind},
     engine::{
-        facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
+        facts::{Graph, Kind, at, digit, effects, own_axes, target_name},
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{Across, Digit, Frame, Level, LoopKind, Nest, Scope, Steps, Target, ValueId, leaves, loops},
+    nest::{Across, Digit, Frame, Level, LoopKind, Nest, Scope, Steps, Stmt, Target, ValueId, leaves, loops},
     schedule::{Space, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
@@ -122,9 +122,9 @@ pub(crate) fn clash(graph: &Graph, body: egg::Id, a: Digit, unit: Unit) -> Optio
             Kind::Set => "bind: nothing carried",
             Kind::Put => "bind: stores indexed",
             Kind::Def => "bind: definitions indexed",
-            Kind::Red => "bind: reductions combined",
+            Kind::Red | Kind::Scan => "bind: reductions combined",
         };
-        if target_axes(nest, write.target) & bit(a.axis.0) != 0 || !enforced(conjunct) {
+        if own_axes(nest, write.target) & bit(a.axis.0) != 0 || !enforced(conjunct) {
             return None;
         }
         let text = conflict(nest, write.target, write.kind, a, unit)?;
@@ -151,7 +151,11 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
         (Kind::Red, Target::Value(v)) if nest.is_carried(v) => Some(format!(
             "`{name}` is carried from tile to tile, and `{digit}` adds to it: {unit}s would each carry a part of it"
         )),
-        (Kind::Red, Target::Value(v)) => {
+        (Kind::Red | Kind::Scan, Target::Value(v)) => {
+            let over = match kind {
+                Kind::Scan => "scanned along",
+                _ => "reduced over",
+            };
             let steps = match a.steps {
                 Steps::Fixed(n) => n.to_string(),
                 Steps::Rest => "all".into(),
@@ -159,7 +163,7 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
             let held = match unit {
                 Unit::Block => {
                     return Some(format!(
-                        "`{name}` is reduced over `{axis}`: CTAs of the grid cannot combine their parts"
+                        "`{name}` is {over} `{axis}`: CTAs of the grid cannot combine their parts"
                     ));
                 }
                 Unit::Warpgroup => "warpgroups",
@@ -172,14 +176,14 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
                 | (Some(Level::Lane), Unit::Lane)
                 | (Some(Level::Warp), Unit::Warp | Unit::Warpgroup) => None,
                 (None, _) => Some(format!(
-                    "`{name}` is reduced over `{axis}`: each of {steps} {held} would hold a part of it, and nothing combines them"
+                    "`{name}` is {over} `{axis}`: each of {steps} {held} would hold a part of it, and nothing combines them"
                 )),
                 (Some(level), _) => Some(format!(
-                    "`{name}` is reduced over `{axis}` by {steps} {held}, but `reduce({name}: {level})` combines {level}s only"
+                    "`{name}` is {over} `{axis}` by {steps} {held}, but `reduce({name}: {level})` combines {level}s only"
                 )),
             }
         }
-        (Kind::Red, Target::Access(_)) => unreachable!("reductions go to values"),
+        (Kind::Red | Kind::Scan, Target::Access(_)) => unreachable!("reductions go to values"),
     }
 }
 
@@ -187,13 +191,15 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
 pub(crate) fn uncombined(nest: &Nest, value: crate::nest::ValueId) -> Option<String> {
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
-        let writes = matches!(leaf, crate::nest::Stmt::Red { value: v, .. } if *v == value);
+        let writes = matches!(leaf, Stmt::Red { value: v, .. } | Stmt::Scan { value: v, .. } if *v == value);
         found = found.take().or_else(|| {
             path.iter().filter(|_| writes).find_map(|frame| match frame {
                 Frame::For(d, LoopKind::Unit(unit, _))
-                    if *unit != Unit::Block && !nest.value(value).axes.contains(&d.axis) =>
+                    if *unit != Unit::Block
+                        && nest.value(value).is_parted_by(d.axis)
+                        && !nest.counts_tiles(*d) =>
                 {
-                    conflict(nest, Target::Value(value), Kind::Red, *d, *unit)
+                    conflict(nest, Target::Value(value), Kind::of(leaf), *d, *unit)
                 }
                 _ => None,
             })
@@ -218,8 +224,8 @@ fn with_reduce(nest: &Nest, failure: Failure, a: Digit, unit: Unit) -> Failure {
     let mut added: Vec<DirectiveKind> = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
         let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == a));
-        if let (crate::nest::Stmt::Red { value, .. }, true) = (leaf, inside)
-            && !nest.value(*value).axes.contains(&a.axis)
+        if let (Stmt::Red { value, .. } | Stmt::Scan { value, .. }, true) = (leaf, inside)
+            && nest.value(*value).is_parted_by(a.axis)
             && !nest.is_carried(*value)
         {
             let wanted = match nest.combine.get(value) {

@@ -6,7 +6,7 @@
 //! share    (for a t (let V P Q))  →  (let V P' (for a t Q))       P': the loop around what has its axis in P
 //! empty    (for a t (skip))       →  (skip)
 //! ```
-//! Side conditions. Fission: the axis of `a` indexes every value of `V` (each step has its own), and every
+//! Side conditions. Fission: the axis of `a` indexes every value of `V` and none is scanned along it (each step has its own), and every
 //! other name written on one side and touched on the other is indexed by it too. Hoist: nothing in `P`
 //! mentions the axis of `a`, and `P` writes only `V`. Share: some statements of `P` are indexed by the axis, the others do not
 //! mention it, so that each step of `a` would compute the same by them; `P` writes only `V`, and `Q` nothing that these read.
@@ -17,7 +17,7 @@ use super::Rule;
 use crate::{
     diagnostic::Diagnostic,
     engine::{
-        facts::{Effects, Graph, digit, effects, target_axes, target_name, value_axes, values},
+        facts::{Effects, Graph, digit, effects, own_axes, target_axes, target_name, values},
         language::{Node, bit, members},
         rule::{Verdict, enforced, get, patterns, set},
     },
@@ -68,7 +68,9 @@ pub(crate) fn rules(a: Digit) -> [Rule<'static>; 4] {
         let read = q.writes.iter().any(|w| p.reads(&nest, w.target));
         let kept = !read || !enforced("share: Q writes nothing P reads");
         // With the axis everywhere or nowhere it is one of the other two.
-        let with = members(bound).filter(|v| value_axes(&nest, ValueId(*v)) & bit(a.axis.0) != 0).count();
+        let with = members(bound)
+            .filter(|v| own_axes(&nest, Target::Value(ValueId(*v))) & bit(a.axis.0) != 0)
+            .count();
         if !own || !kept || with == 0 || with == members(bound).count() {
             return Verdict::Skip;
         }
@@ -98,7 +100,7 @@ fn distributed(graph: &mut Graph, [d, t]: [egg::Id; 2], a: Digit, body: egg::Id)
         return Some(body);
     }
     let nest = graph.analysis.nest.clone();
-    if facts.writes.iter().all(|w| target_axes(&nest, w.target) & bit(a.axis.0) != 0) {
+    if facts.writes.iter().all(|w| own_axes(&nest, w.target) & bit(a.axis.0) != 0) {
         return Some(graph.add(Node::For([d, t, body])));
     }
     let inside = |n: &&Node| matches!(n, Node::For(_) | Node::Let(_));
@@ -124,13 +126,22 @@ pub(crate) fn independent(
     let nest = &graph.analysis.nest;
     let bound = values(graph, bound);
     for v in members(bound).map(ValueId) {
-        if value_axes(nest, v) & bit(a.axis.0) == 0 && enforced("fission: the axis indexes V") {
+        if own_axes(nest, Target::Value(v)) & bit(a.axis.0) == 0 && enforced("fission: the axis indexes V") {
             let (name, span) = (&nest.value(v).name, nest.value(v).span);
-            let text = format!(
-                "`{name}` has no axis `{}`: one value serves every step of `{}`, so the loop that computes it cannot be the loop that reads it",
-                nest.axis(a.axis),
-                nest.digit_name(a)
-            );
+            let scanned = nest.value(v).axes.contains(&a.axis);
+            let text = if scanned {
+                format!(
+                    "`{name}` is scanned along `{}`: it is known when all steps of `{}` are done, so the loop that computes it cannot be the loop that reads it",
+                    nest.axis(a.axis),
+                    nest.digit_name(a)
+                )
+            } else {
+                format!(
+                    "`{name}` has no axis `{}`: one value serves every step of `{}`, so the loop that computes it cannot be the loop that reads it",
+                    nest.axis(a.axis),
+                    nest.digit_name(a)
+                )
+            };
             let diagnostic = Diagnostic::new(SpanId::NONE, text);
             return Err(Box::new(diagnostic.note(span, format!("`{name}` is computed here"))));
         }

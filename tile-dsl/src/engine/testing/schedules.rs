@@ -526,8 +526,12 @@ impl<'a> Generator<'a> {
             ],
             false => &[(Unit::Thread, UnitDim::X), (Unit::Thread, UnitDim::Y), (Unit::Thread, UnitDim::Z)],
         };
-        let reductions: Vec<String> =
-            self.nests[0].values.iter().filter(|v| v.reduction.is_some()).map(|v| v.name.clone()).collect();
+        let reductions: Vec<String> = self.nests[0]
+            .values
+            .iter()
+            .filter(|v| v.combined_by().is_some())
+            .map(|v| v.name.clone())
+            .collect();
         for value in reductions {
             if self.chance(45) {
                 let level = match warps {

@@ -73,6 +73,17 @@ impl Verifier<'_> {
                 let ty = self.expr(value)?;
                 ensure(ty != DType::I64 && ty != DType::Bool, || format!("shuffle of {ty}"))
             }
+            Stmt::ShuffleUp { value, by, width, .. } => {
+                let groups = width.is_power_of_two() && *width <= 32 && (1..*width).contains(by);
+                ensure(groups, || format!("a shuffle by {by} lanes of {width}"))?;
+                let ty = self.expr(value)?;
+                ensure(ty != DType::I64 && ty != DType::Bool, || format!("shuffle of {ty}"))
+            }
+            Stmt::ShuffleLast { value, mask, .. } => {
+                ensure((1..32).contains(mask), || format!("shuffle by {mask}, expected 1..32"))?;
+                let ty = self.expr(value)?;
+                ensure(ty != DType::I64 && ty != DType::Bool, || format!("shuffle of {ty}"))
+            }
             Stmt::LoadMatrices { dst, shared, transposed, .. } => {
                 let dtype = self.buffer(*shared)?;
                 let counted = match dtype.bytes() {

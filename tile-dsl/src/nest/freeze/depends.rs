@@ -206,6 +206,8 @@ impl Known<'_> {
         let Target::Value(value) = target else { return found };
         let found = match (leaf, found) {
             (Stmt::Red { op, .. }, Some(found)) => self.reduced(value, *op, found),
+            // A point has as many of what all terms have added to them as there are points before it.
+            (Stmt::Scan { .. }, found) => found.filter(|found| found.is_free()),
             (_, found) => found,
         };
         self.of.insert(value, found);

@@ -37,7 +37,7 @@ impl Build<'_> {
             ExprKind::Scalar(s) => Some(dtype(self.kernel.scalars[usize::from(s.0)].elem)),
             ExprKind::Var(v) => self.env.get(v).map(|b| b.dtype),
             ExprKind::Un(op, a) => self.dtype_of(a).map(|dtype| op.result(dtype)),
-            ExprKind::Reduce(_, a, _) => self.dtype_of(a),
+            ExprKind::Reduce(_, a, _) | ExprKind::Scan(_, a, _) => self.dtype_of(a),
             ExprKind::Bin(op, a, b) => {
                 self.dtype_of(a).or_else(|| self.dtype_of(b)).map(|dtype| op.result(dtype))
             }
@@ -110,6 +110,12 @@ impl Build<'_> {
                 let a = self.expr(a, Some(own), stmt, items)?;
                 let name = format!("{stmt}.{}", op.name());
                 self.reduce(name, *op, a, *axis, e.span, items)
+            }
+            ExprKind::Scan(op, a, axis) => {
+                self.by_tile(&[*axis].into(), e.span);
+                let a = self.expr(a, Some(own), stmt, items)?;
+                let name = format!("{stmt}.{}", op.scan());
+                self.scan(name, *op, a, *axis, e.span, items)
             }
             ExprKind::Dot(a, b, acc) => {
                 let acc = self.expr(acc, want, stmt, items)?;

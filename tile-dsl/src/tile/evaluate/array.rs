@@ -72,6 +72,24 @@ impl<E: Copy> Array<E> {
         Array { axes, shape, data, steps }
     }
 
+    /// At each point the fold of the points up to it along an axis, in ascending order.
+    pub fn scan(mut self, axis: AxisId, steps: u64, mut f: impl FnMut(E, E) -> E) -> Array<E> {
+        let at = self.axes.iter().position(|a| *a == axis).expect("the value has the axis");
+        let (n, stride) = (self.shape[at], self.strides(&[axis])[0]);
+        let (mut axes, mut shape) = (self.axes.clone(), self.shape.clone());
+        axes.remove(at);
+        shape.remove(at);
+        let lines = self.strides(&axes);
+        walk(&shape, [&lines], |[base]| {
+            for k in 1..n {
+                let here = base + k * stride;
+                self.data[here] = f(self.data[here - stride], self.data[here]);
+            }
+        });
+        self.steps += steps * u64::try_from(n).expect("extents fit");
+        self
+    }
+
     /// `self` plus the products of `a` and `b` over the axes that `self` lacks, in ascending order.
     pub fn dot(&self, a: &Array<E>, b: &Array<E>, mut fma: impl FnMut(E, E, E) -> E) -> Array<E> {
         let contracted: Vec<AxisId> = a.axes.iter().filter(|x| !self.axes.contains(x)).copied().collect();

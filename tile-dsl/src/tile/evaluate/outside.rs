@@ -169,7 +169,9 @@ impl Search<'_> {
                 }
                 axes.extend(&self.machine.vars[var].axes);
             }
-            ExprKind::Full { .. } | ExprKind::Reduce(..) | ExprKind::Dot(..) => return None,
+            ExprKind::Full { .. } | ExprKind::Reduce(..) | ExprKind::Scan(..) | ExprKind::Dot(..) => {
+                return None;
+            }
             _ => {}
         }
         expr.children().into_iter().try_for_each(|child| self.find(child, axes))

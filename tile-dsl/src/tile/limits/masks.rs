@@ -90,7 +90,7 @@ impl Masks<'_> {
 
     fn value(&mut self, value: &Expr) {
         value.each(&mut |e| match &e.kind {
-            ExprKind::Reduce(_, x, axis) => {
+            ExprKind::Reduce(_, x, axis) | ExprKind::Scan(_, x, axis) => {
                 self.require(*axis, self.holds(&Self::conditions(x), *axis, false));
             }
             ExprKind::Dot(a, b, acc) => {

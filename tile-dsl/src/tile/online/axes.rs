@@ -25,7 +25,10 @@ fn mentioned(e: &Expr, axis: AxisId) -> bool {
     match &e.kind {
         ExprKind::Load { index, .. } => index.iter().any(|i| i.affine.coefficient(axis) != 0),
         ExprKind::Full { axes, .. } => axes.contains(&axis),
-        ExprKind::Iota(own) | ExprKind::Edge(own, _) | ExprKind::Reduce(_, _, own) => *own == axis,
+        ExprKind::Iota(own)
+        | ExprKind::Edge(own, _)
+        | ExprKind::Reduce(_, _, own)
+        | ExprKind::Scan(_, _, own) => *own == axis,
         _ => false,
     }
 }
@@ -50,9 +53,10 @@ pub(super) fn renamed_in(value: &mut Expr, name: &dyn Fn(AxisId) -> AxisId) {
         match &mut e.kind {
             ExprKind::Load { index, .. } => of_index(index, name),
             ExprKind::Full { axes, .. } => axes.iter_mut().for_each(|axis| *axis = name(*axis)),
-            ExprKind::Iota(axis) | ExprKind::Edge(axis, _) | ExprKind::Reduce(_, _, axis) => {
-                *axis = name(*axis)
-            }
+            ExprKind::Iota(axis)
+            | ExprKind::Edge(axis, _)
+            | ExprKind::Reduce(_, _, axis)
+            | ExprKind::Scan(_, _, axis) => *axis = name(*axis),
             _ => {}
         }
         true

@@ -73,6 +73,7 @@ impl Table {
             dtype,
             reduction,
             init: None,
+            scan: None,
             carried: false,
             placement: Placement::Register,
             span: SpanId::NONE,

@@ -49,7 +49,7 @@ impl Reader<'_> {
             .collect();
         let once = condition.any(&|e| match &e.kind {
             ExprKind::Load { tensor, .. } => stored.contains(tensor),
-            ExprKind::Reduce(..) | ExprKind::Dot(..) => true,
+            ExprKind::Reduce(..) | ExprKind::Scan(..) | ExprKind::Dot(..) => true,
             _ => false,
         });
         // What a store changes, and what is costly, is read before all of them.

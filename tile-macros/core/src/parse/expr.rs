@@ -209,6 +209,17 @@ impl Reader<'_> {
         })
     }
 
+    /// The axis that a function goes along.
+    fn along(&mut self, axis: &Expr, form: Form) -> Option<AxisId> {
+        let found = self.as_axis(axis);
+        if found.is_some() || self.is_broken(axis) {
+            return found;
+        }
+        let axes = list(&self.axis_names());
+        let help = format!("the form is `{}`; the axes of this kernel are {axes}", form.usage());
+        self.fail(axis, format!("`{}` is over an axis", form.name()), &help)
+    }
+
     fn call(&mut self, expr: &Expr) -> Option<ExprKind> {
         let Some((name, args)) = call(expr) else {
             return self.fail(expr, "this call is not supported in a kernel", &functions());
@@ -271,16 +282,10 @@ impl Reader<'_> {
             (Some(form @ (Form::ArgMax | Form::ArgMin)), _, [x, axis]) => {
                 let extreme = if form == Form::ArgMax { RedOp::Max } else { RedOp::Min };
                 let x = self.expr(x);
-                let Some(of) = self.as_axis(axis) else {
-                    if self.is_broken(axis) {
-                        return None;
-                    }
-                    let axes = list(&self.axis_names());
-                    let help = format!("the form is `{}`; the axes of this kernel are {axes}", form.usage());
-                    return self.fail(axis, format!("`{name}` is over an axis"), &help);
-                };
+                let of = self.along(axis, form)?;
                 let (span, x) = (self.spans.of(expr), x?);
-                if x.any(&|e| matches!(e.kind, ExprKind::Reduce(..) | ExprKind::Dot(..))) {
+                if x.any(&|e| matches!(e.kind, ExprKind::Reduce(..) | ExprKind::Scan(..) | ExprKind::Dot(..)))
+                {
                     let help = format!("bind it first: `let v = ..; {name}(v, {})`", source(axis));
                     let what =
                         format!("the operand of `{name}` has a reduction in it, and is read several times");
@@ -304,6 +309,11 @@ impl Reader<'_> {
                     );
                 }
                 Some(random(seed, i, w, word, self.spans.of(expr)).kind)
+            }
+            (Some(form), _, [x, axis]) if let Some(op) = RedOp::from_scan(form.name()) => {
+                let x = self.expr(x);
+                let axis = self.along(axis, form)?;
+                Some(ExprKind::Scan(op, Box::new(x?), axis))
             }
             (None, _, [x, axis]) if RedOp::from_name(&name).is_some() && self.as_axis(axis).is_some() => {
                 let axis = self.as_axis(axis)?;
@@ -548,7 +558,7 @@ fn functions() -> String {
     let of_elements = UnOp::ALL.iter().filter(|op| op.row().usage.is_some()).map(|op| op.name());
     let names: Vec<&str> = of_elements.collect();
     format!(
-        "functions are load, store, atomic_add, atomic_max, atomic_min, dot, zeros, full, select, sum, max, min, argmax, argmin, random, {}, and the method cast",
+        "functions are load, store, atomic_add, atomic_max, atomic_min, dot, zeros, full, select, sum, max, min, argmax, argmin, cumsum, cummax, cummin, random, {}, and the method cast",
         names.join(", ")
     )
 }

@@ -380,8 +380,12 @@ impl Generator<'_> {
     }
 
     pub(crate) fn wild_units(&mut self, busy: usize) {
-        let reductions: Vec<String> =
-            self.nests[0].values.iter().filter(|v| v.reduction.is_some()).map(|v| v.name.clone()).collect();
+        let reductions: Vec<String> = self.nests[0]
+            .values
+            .iter()
+            .filter(|v| v.combined_by().is_some())
+            .map(|v| v.name.clone())
+            .collect();
         for value in reductions {
             if self.chance(40) {
                 let level = *self.random.pick(&[Level::Lane, Level::Warp, Level::Cta, Level::Cta]);

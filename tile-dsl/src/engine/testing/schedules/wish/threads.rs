@@ -99,7 +99,7 @@ impl Generator<'_> {
     pub(crate) fn reductions(&mut self) -> Vec<String> {
         let nest = &self.nests[0];
         let values = (0..nest.values.len() as u16).map(crate::nest::ValueId);
-        let some = values.filter(|v| nest.value(*v).reduction.is_some() && !nest.is_carried(*v));
+        let some = values.filter(|v| nest.value(*v).combined_by().is_some() && !nest.is_carried(*v));
         let mut names: Vec<String> = some.map(|v| nest.value(v).name.clone()).collect();
         self.shuffle(&mut names);
         names
