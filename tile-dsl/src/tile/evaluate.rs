@@ -498,7 +498,9 @@ impl<'k, S: Semantics> Machine<'k, S> {
             ExprKind::Var(id) => self.types[usize::from(id.0)],
             ExprKind::Un(op, x) => op.result(self.kernel_dtype(x)),
             ExprKind::Bin(op, x, _) => op.result(self.kernel_dtype(x)),
-            ExprKind::Select(_, x, _) | ExprKind::Reduce(_, x, _) | ExprKind::Scan(_, x, _) => self.kernel_dtype(x),
+            ExprKind::Select(_, x, _) | ExprKind::Reduce(_, x, _) | ExprKind::Scan(_, x, _) => {
+                self.kernel_dtype(x)
+            }
             ExprKind::Dot(_, _, acc) => self.kernel_dtype(acc),
         }
     }
