@@ -13,7 +13,7 @@ const SIZES: &[i64] = &[1, 2, 3, 7, 8, 16, 17, 33, 64, 100, 128, 300, 1000, 4096
 ///
 /// # Errors
 /// Why nothing was chosen, with the kernel under an empty schedule.
-pub fn chosen(program: u64, random: &mut Random) -> Result<Option<Case>, (Case, String)> {
+pub fn chosen(program: u64, random: &mut Random) -> Result<Option<Case>, Box<(Case, String)>> {
     let kernel = random_kernel(program);
     let dtype = *random.pick(&dtypes(kernel.generic.is_some()));
     let mut sizes = sizes(&kernel, random, SIZES);
@@ -37,7 +37,7 @@ pub fn chosen(program: u64, random: &mut Random) -> Result<Option<Case>, (Case, 
         Err(Error::Kernel(_) | Error::NoCandidate { .. }) => Ok(None),
         Err(why @ Error::NoneLegal { .. }) => {
             let schedule = crate::make::empty(&kernel, dtype);
-            Err((Case { kernel, dtype, schedule, launches: vec![] }, why.to_string()))
+            Err(Box::new((Case { kernel, dtype, schedule, launches: vec![] }, why.to_string())))
         }
     }
 }

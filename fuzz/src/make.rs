@@ -113,7 +113,7 @@ pub fn make(id: Id, count: usize) -> Made {
         return match chosen(id.program, &mut random) {
             Ok(Some(case)) => complete(case, vec![], &mut random, count),
             Ok(None) => Made { case: None, internal: vec![], refused, unchosen: None },
-            Err(why) => Made { case: None, internal: vec![], refused, unchosen: Some(why) },
+            Err(why) => Made { case: None, internal: vec![], refused, unchosen: Some(*why) },
         };
     }
     if let Some(wish) = id.wish {

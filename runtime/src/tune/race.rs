@@ -78,6 +78,9 @@ impl Time {
 /// What can run, and why the rest cannot, each with its place among the entrants.
 type Sifted<'s> = (Vec<Candidate<'s>>, Vec<(usize, Error)>);
 
+/// Times, and why some entrants have none, each with its place among them.
+type Timed = (Vec<Time>, Vec<(usize, Error)>);
+
 /// Each entrant against the arguments.
 ///
 /// # Errors
@@ -113,18 +116,14 @@ impl Tuner {
         &self,
         args: &mut LaunchArgs<'_>,
         candidates: &[Candidate<'_>],
-    ) -> Result<(Vec<Time>, Vec<(usize, Error)>), Error> {
+    ) -> Result<Timed, Error> {
         match candidates.first() {
             Some(first) if first.outline.device.is_gpu() => self.measure(args, candidates),
             _ => Ok((self.predict(args, candidates)?, Vec::new())),
         }
     }
 
-    fn measure(
-        &self,
-        args: &mut LaunchArgs<'_>,
-        candidates: &[Candidate<'_>],
-    ) -> Result<(Vec<Time>, Vec<(usize, Error)>), Error> {
+    fn measure(&self, args: &mut LaunchArgs<'_>, candidates: &[Candidate<'_>]) -> Result<Timed, Error> {
         let snapshot = Snapshot::of(&args.tensors)?;
         let mut launch = |candidate: &Candidate<'_>| {
             snapshot.restore()?;
