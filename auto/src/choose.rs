@@ -220,7 +220,7 @@ pub struct Several {
 }
 
 /// Candidates that the engine proves, `most` at most: the quickest by the model of each family, then the next ones. What is expected
-/// to take more than [`FAR`] times as long as the first is none of them.
+/// to take more than three times as long as the first is none of them.
 ///
 /// # Errors
 /// [`Error`].

@@ -130,3 +130,19 @@ fn it_can_be_looked_at() {
     look(&file).expect("a page");
     assert!(std::fs::read_to_string(file).expect("a page").contains("wider"));
 }
+
+// ANCHOR: solution
+#[test]
+fn a_long_row_is_read_in_pieces() {
+    let device = Device::sim();
+    let x = Buffer::from_slice(&device, &vec![1.0f32; 100_000], &[1, 100_000]).expect("x");
+    let mut y = Buffer::<f32>::poisoned(&device, &[1, 100_000]).expect("y");
+    let report = log_softmax(&x, &mut y).run().expect("a launch");
+    println!("{}", report.schedule_text());
+    // One loop that carries the maximum and the sum, or a row that is read for each of them.
+    let pieces = ["online(n = ", "recompute(v)"];
+    assert!(pieces.iter().any(|directive| report.schedule_text().contains(directive)));
+    // All elements are alike, so each has the probability 1 / 100,000.
+    assert!(y.to_vec().expect("y").iter().all(|y| (y + 100_000f32.ln()).abs() < 1e-4));
+}
+// ANCHOR_END: solution
