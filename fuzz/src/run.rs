@@ -72,7 +72,7 @@ impl Default for Options {
 }
 
 /// How often [`cover`] tries again.
-const ROUNDS: u64 = 64;
+const ROUNDS: u64 = 256;
 /// Programs beyond those that wish for each thing once: wishes that are rarely granted are tried a few times in a round.
 const SPARE: u64 = 4;
 
