@@ -5,7 +5,7 @@
 
 use crate::{
     arguments::LaunchArgs, device::Device, dims, error::Error, geometry::Layout, memory::lock, plan::Plan,
-    tune::Question,
+    question::Question,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -38,6 +38,7 @@ mod plan;
 mod precompiled;
 mod prepare;
 mod problems;
+mod question;
 mod queue;
 mod ranks;
 mod reduction;

@@ -6,7 +6,7 @@
 //! | recall | an answer on disk for this device, kernel, list of configurations and class of shapes ends it here |
 //! | compile | all that is left, on all cores |
 //! | play | launches in turn; the slower drop out ([`measure`]) |
-//! | keep | the medians, on disk ([`store`]) |
+//! | keep | the medians, on disk ([`crate::question`]) |
 //!
 //! A *class of shapes* is what launches have in common that one configuration serves: the element type, the variant that
 //! each configuration runs, which tensors have gaps, and each dim up to a quarter of its power of two (1024 to 1279, 1280
@@ -18,22 +18,21 @@ mod auto;
 mod choice;
 mod measure;
 mod race;
-mod store;
 
 pub use choice::{Choice, Origin, Ranked};
 pub(crate) use race::Entrant;
-pub(crate) use store::Question;
 
 use crate::{
     device::{Device, Kind},
     error::Error,
     launch::Launch,
+    question::Question,
     schedule::{AnySchedule, Kernel},
     space::{Configuration, Space},
 };
 use race::{Candidate, Time};
+use serde::{Deserialize, Serialize};
 use std::{fmt::Write as _, sync::Arc, time::Duration};
-use store::Answer;
 
 /// What a GPU's L2 cache holds when a timed launch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -92,6 +91,17 @@ pub struct Tuner {
     l2: L2,
     fresh: bool,
     watch: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+/// How a configuration did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Answer {
+    /// Its directives that have lists.
+    configuration: String,
+    /// Median microseconds.
+    us: f64,
+    /// Launches that were timed.
+    launches: u32,
 }
 
 impl Default for Tuner {

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod functions;
 pub mod random;
 pub mod reduce;
+mod results;
 pub mod unary;
 
 pub use binary::{BinOp, maximum, minimum};

@@ -244,34 +244,29 @@ fn warpgroups(site: &Site<'_>, c: &Chain<'_>, found: &mut Vec<Candidate>) {
     let (q, k, v, o) = (&c.held.tensor, &c.read[0].tensor, &c.read[1].tensor, c.stored);
     let most = [64, 128, 256].into_iter().find(|most| c.longest(site) <= *most).unwrap_or(256);
     // The registers of a thread are what its sums leave. Where whole axes are long, a CTA takes one tile.
-    let (groups, bj, stages, stays): (i64, i64, i64, bool) = match most {
-        64 => (3, 128, 3, true),
-        128 => (2, 128, 2, true),
-        _ => (2, 64, 2, false),
+    let (groups, bj, stages, stays): (&[i64], i64, i64, bool) = match most {
+        64 => (&[3, 2], 128, 3, true),
+        128 => (&[2], 128, 2, true),
+        _ => (&[2], 64, 2, false),
     };
-    let limited = s.axes[c.j].limited;
     // Axes that tiles go along before those of rows.
     let outer = s.program().into_iter().rfind(|a| *a != c.i).map(|a| site.name(a));
-    let long = match (limited, outer, groups) {
-        (false, ..) => [("persistent(1)".to_string(), String::new())],
-        (true, Some(outer), 2) => {
-            [("persistent(1, counter)".into(), format!("order(backwards(8) over {outer}, {i})"))]
-        }
-        (true, ..) => [("persistent(1, serpentine)".into(), "order(reversed)".into())],
-    };
     // A tile whose first step has no points would be computed twice.
     let maximum = s.values.iter().find(|value| value.maximum && !s.axes[c.j].late);
-    let maximum = maximum.map(|value| format!("freeze({})", value.name));
-    for groups in [groups, 2] {
-        if groups > 2 && 64 * groups >= 2 * site.reach(c.i, 1 << 40) || 64 >= 2 * site.reach(c.i, 1 << 40) {
+    let frozen = maximum.map(|value| format!("freeze({})", value.name));
+    for &groups in groups {
+        let bi = 64 * groups;
+        if 64 >= 2 * site.reach(c.i, 1 << 40) || groups > 2 && bi >= 2 * site.reach(c.i, 1 << 40) {
             continue;
         }
-        let bi = 64 * groups;
-        for freezes in [true, false] {
-            if freezes && maximum.is_none() {
-                continue;
+        let (stay, order) = match (s.axes[c.j].limited, outer, groups) {
+            (false, ..) => ("persistent(1)", String::new()),
+            (true, Some(outer), 2) => {
+                ("persistent(1, counter)", format!("order(backwards(8) over {outer}, {i})"))
             }
-            let (stay, order) = &long[0];
+            (true, ..) => ("persistent(1, serpentine)", "order(reversed)".into()),
+        };
+        for frozen in frozen.iter().map(Some).chain([None]) {
             let text = c
                 .fits(site, most)
                 .then(&site.tile(&[(c.i, bi), (c.j, bj)]))
@@ -288,13 +283,13 @@ fn warpgroups(site: &Site<'_>, c: &Chain<'_>, found: &mut Vec<Candidate>) {
                 .with(format!("produce({j}: warpgroup)"))
                 .when(stays, stay)
                 .with(format!("skew({v1})"))
-                .when(freezes, maximum.as_deref().unwrap_or_default())
+                .when(frozen.is_some(), frozen.map_or("", String::as_str))
                 .with(format!("bind({iw} -> warpgroup.x)"))
                 .with(if groups == 3 { "registers(32, 160)" } else { "registers(24, 240)" })
                 .with(format!("vectorize({e}.pair in {o})"))
                 .with(format!("exchange({o})"))
-                .when(stays && !order.is_empty(), order);
-            let how = if freezes { ", the maximum stays" } else { "" };
+                .when(stays && !order.is_empty(), &order);
+            let how = if frozen.is_some() { ", the maximum stays" } else { "" };
             let held = if stays { 2 * bi } else { bi };
             found.push(Candidate {
                 template: TEMPLATE.name,
@@ -311,9 +306,6 @@ fn warpgroups(site: &Site<'_>, c: &Chain<'_>, found: &mut Vec<Candidate>) {
                     ..Shape::default()
                 },
             });
-        }
-        if groups == 2 {
-            break;
         }
     }
 }

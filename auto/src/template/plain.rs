@@ -10,8 +10,9 @@ use super::Template;
 use crate::{
     candidate::{Candidate, Shape, Text},
     site::Site,
-    structure::Role,
+    structure::{AxisAt, Role},
 };
+use std::collections::BTreeSet;
 
 pub(super) const TEMPLATE: Template =
     Template { name: "plain", what: "an element a thread", applies: |_| Ok(()), candidates };
@@ -24,9 +25,7 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
     let again: Vec<Text> = long.iter().map(|axis| site.again_along(&long, *axis)).collect();
     let held = site.fits(&s.with_role(Role::Whole));
     // What is too much for registers.
-    let along = |axes: &std::collections::BTreeSet<crate::structure::AxisAt>| {
-        axes.iter().any(|a| s.axes[*a].role == Role::Whole)
-    };
+    let along = |axes: &BTreeSet<AxisAt>| axes.iter().any(|a| s.axes[*a].role == Role::Whole);
     let values = s.long_values().filter(|v| v.readers > 0).map(|v| (&v.name, &v.axes));
     let kept = s.reductions.iter().map(|r| (&r.name, &r.axes));
     let shared = values

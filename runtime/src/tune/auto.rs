@@ -7,13 +7,14 @@
 //! The answer is kept for a *class* of launches: the kernel, element type, layouts, gaps, places in memory up to 16 bytes, the GPU,
 //! the schedules of the program that took part, and each size up to a quarter of its power of two.
 
-use super::{Entrant, L2, Question, Tuner, class_of, race};
+use super::{Entrant, L2, Tuner, class_of, race};
 use crate::{
     arguments::LaunchArgs,
     auto::{By, Choice, Compared, Picked, Site, planned},
     error::Error,
     launch::{Launch, Scheduled},
     memory::lock,
+    question::Question,
     schedule::{AnySchedule, Kernel},
 };
 use std::{

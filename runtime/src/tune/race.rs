@@ -1,6 +1,6 @@
 //! Schedules against each other, on the arguments of one launch.
 
-use super::{L2, Progress, Tuner, measure, measure::Limits, store::Answer};
+use super::{Answer, L2, Progress, Tuner, measure, measure::Limits};
 use crate::{
     arguments::LaunchArgs,
     error::Error,

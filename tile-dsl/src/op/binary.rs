@@ -3,9 +3,15 @@
 //! The row has the name, how it is written, what it computes on elements of each kind, how far errors reach, and its code.
 //! Whoever asks about an operator asks its row.
 
+pub use super::results::{Results, Unit};
+
 use super::{
     functions::{Function, Machine, Reg},
     random,
+    results::{
+        BITS, DIFFERENCE, LARGER, PRODUCT, QUOTIENT, SHIFTED_LEFT, SHIFTED_RIGHT, SMALLER, SUM,
+        WHOLE_QUOTIENT,
+    },
     unary::{Magnitude, of_zero},
 };
 use crate::dtype::{DType, Kind};
@@ -72,30 +78,6 @@ pub struct Integer {
     pub results: Results,
 }
 
-/// Results of an operator, for tests that know beforehand which results are exact.
-#[derive(Clone, Copy)]
-pub struct Results {
-    /// Their range over two ranges of operands, each from the least to the greatest. A divisor is positive.
-    pub range: fn([f64; 2], [f64; 2]) -> [f64; 2],
-    /// What they are multiples of.
-    pub unit: Unit,
-}
-
-/// What results are multiples of, if the operands are multiples of powers of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// The result is one of the operands.
-    Chosen,
-    /// The smaller of the operands' powers.
-    Smaller,
-    /// The product of the operands' powers.
-    Product,
-    /// One.
-    Whole,
-    /// Nothing: a quotient is rounded.
-    Rounded,
-}
-
 /// The larger of two numbers, NaN if one is, and +0 of the two zeros: IEEE 754-2019 `maximum`, PTX `max.NaN.f32`, LLVM
 /// `llvm.maximum`; a NaN shows as in NumPy and PyTorch.
 pub fn maximum(a: f64, b: f64) -> f64 {
@@ -128,51 +110,6 @@ fn quotient((x, p): (f64, f64), (y, q): (f64, f64)) -> Magnitude {
     };
     Magnitude::Rounded(v, m)
 }
-
-fn products([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
-    let corners = [a * c, a * d, b * c, b * d];
-    corners.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[lo, hi], x| [lo.min(*x), hi.max(*x)])
-}
-
-fn largest([lo, hi]: [f64; 2]) -> f64 {
-    lo.abs().max(hi.abs())
-}
-
-const SUM: Results = Results { range: |a, b| [a[0] + b[0], a[1] + b[1]], unit: Unit::Smaller };
-const DIFFERENCE: Results = Results { range: |a, b| [a[0] - b[1], a[1] - b[0]], unit: Unit::Smaller };
-const PRODUCT: Results = Results { range: products, unit: Unit::Product };
-const LARGER: Results = Results { range: |a, b| [a[0].max(b[0]), a[1].max(b[1])], unit: Unit::Chosen };
-const SMALLER: Results = Results { range: |a, b| [a[0].min(b[0]), a[1].min(b[1])], unit: Unit::Chosen };
-/// Numbers that have no more bits than the operands: none is negative where no operand is.
-const BITS: Results = Results {
-    range: |a, b| {
-        let most = largest(a).max(largest(b)).max(1.0) * 2.0;
-        if a[0] >= 0.0 && b[0] >= 0.0 { [0.0, most] } else { [-most, most] }
-    },
-    unit: Unit::Whole,
-};
-const SHIFTED_LEFT: Results = Results {
-    range: |[lo, hi], [_, most]| {
-        let factor = most.clamp(0.0, 32.0).exp2();
-        [(lo * factor).min(0.0), (hi * factor).max(0.0)]
-    },
-    unit: Unit::Whole,
-};
-const SHIFTED_RIGHT: Results = Results { range: |[lo, hi], _| [lo.min(0.0), hi.max(0.0)], unit: Unit::Whole };
-const QUOTIENT: Results = Results {
-    range: |a, b| {
-        let most = largest(a) / b[0];
-        [-most, most]
-    },
-    unit: Unit::Rounded,
-};
-const WHOLE_QUOTIENT: Results = Results {
-    range: |a, b| {
-        let most = largest(a).max(largest(b)).max(1.0);
-        [-most, most]
-    },
-    unit: Unit::Whole,
-};
 
 /// `x` with its bits moved to the left, and 0 if all are moved out: what is no number from 0 to 31 counts as 32 (PTX ISA 9.7.8.9,
 /// `shl.b32`).

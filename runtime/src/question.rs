@@ -10,20 +10,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::io;
 
-/// What decides which configuration is fastest.
+/// What decides a choice, as text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Question(pub(crate) String);
-
-/// How a configuration did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Answer {
-    /// Its directives that have lists.
-    pub(super) configuration: String,
-    /// Median microseconds.
-    pub(super) us: f64,
-    /// Launches that were timed.
-    pub(super) launches: u32,
-}
 
 /// One file.
 #[derive(Serialize, Deserialize)]
@@ -60,10 +49,10 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
+    type Answer = (String, f64);
+
     fn answers(us: f64) -> Vec<Answer> {
-        (0..20)
-            .map(|n| Answer { configuration: format!("tile(i = {n})"), us: us + f64::from(n), launches: 5 })
-            .collect()
+        (0..20).map(|n| (format!("tile(i = {n})"), us + f64::from(n))).collect()
     }
 
     #[test]
@@ -120,7 +109,7 @@ mod tests {
 
     fn spawn(folder: &std::path::Path, who: usize, rounds: usize) -> std::process::Child {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "tune::store::tests::child"])
+            .args(["--exact", "question::tests::child"])
             .env("TUNED_TEST_FOLDER", folder)
             .env("TUNED_TEST_WHO", who.to_string())
             .env("TUNED_TEST_ROUNDS", rounds.to_string())
