@@ -119,6 +119,18 @@ pub fn leaves<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
 }
 
 impl Stmt {
+    /// The same statement of another expression, where it is a leaf.
+    pub(crate) fn computing(&self, of: &dyn Fn(&Expr) -> Expr) -> Stmt {
+        match self {
+            Stmt::Def { value, expr } => Stmt::Def { value: *value, expr: of(expr) },
+            Stmt::Red { value, op, expr } => Stmt::Red { value: *value, op: *op, expr: of(expr) },
+            Stmt::Scan { value, expr } => Stmt::Scan { value: *value, expr: of(expr) },
+            Stmt::Set { value, expr } => Stmt::Set { value: *value, expr: of(expr) },
+            Stmt::Put { access, expr } => Stmt::Put { access: *access, expr: of(expr) },
+            Stmt::For { .. } | Stmt::Let { .. } | Stmt::Stage { .. } | Stmt::Skip => self.clone(),
+        }
+    }
+
     /// The statement inside some frames of a path that [`leaves`] gives; `None` if they do not lead anywhere.
     pub fn inside(&self, path: &[Frame]) -> Option<&Stmt> {
         path.iter().try_fold(self, |stmt, frame| match (stmt, frame) {

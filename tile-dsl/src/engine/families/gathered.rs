@@ -238,11 +238,8 @@ fn replaced(stmt: &Stmt, at: Digit, inside: bool, ids: &BTreeMap<AccessId, Acces
             _ => None,
         })
     };
-    match stmt {
-        Stmt::Def { value, expr } if inside => Stmt::Def { value: *value, expr: read(expr) },
-        Stmt::Red { value, op, expr } if inside => Stmt::Red { value: *value, op: *op, expr: read(expr) },
-        Stmt::Set { value, expr } if inside => Stmt::Set { value: *value, expr: read(expr) },
-        Stmt::Put { access, expr } if inside => Stmt::Put { access: *access, expr: read(expr) },
-        other => other.map(&mut |part| replaced(part, at, inside, ids)),
+    match stmt.leaf() {
+        Some(_) if inside => stmt.computing(&read),
+        _ => stmt.map(&mut |part| replaced(part, at, inside, ids)),
     }
 }
