@@ -11,6 +11,7 @@ mod math;
 mod matrix;
 mod memory;
 mod module;
+mod pairs;
 mod policy;
 mod problem;
 mod product;
@@ -97,10 +98,12 @@ struct Codegen<'c, 'k> {
     frags: Vec<Vec<PointerValue<'c>>>,
     /// The fragments of words.
     words: HashSet<u32>,
-    /// What was put last into the slots of 8 bits, and where.
-    stored: HashMap<PointerValue<'c>, (IntValue<'c>, BasicBlock<'c>)>,
+    /// What was put last into slots, those of f32 aside, in this straight line of statements, and in which block.
+    stored: HashMap<PointerValue<'c>, (BasicValueEnum<'c>, BasicBlock<'c>)>,
     /// What was rounded to values of 8 bits, and to what type.
     rounded: RefCell<HashMap<IntValue<'c>, (FloatValue<'c>, DType)>>,
+    /// How elements of 16 bits were made.
+    made: RefCell<HashMap<FloatValue<'c>, pairs::Made<'c>>>,
     vars: Vec<Place<'c>>,
     /// The variables of 64 bits that are sums, and their summands.
     sums: HashMap<Var, (Expr, Expr)>,
@@ -118,6 +121,12 @@ struct Codegen<'c, 'k> {
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl<'c> Codegen<'c, '_> {
+    /// Behind this place, what was known of the statements so far may not hold.
+    fn line_ends(&mut self) {
+        self.addresses.clear();
+        self.stored.clear();
+    }
+
     fn llvm_type(&self, ty: DType) -> BasicTypeEnum<'c> {
         element_type(self.context, ty)
     }

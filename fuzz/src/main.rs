@@ -83,6 +83,12 @@ struct Fuzz {
     /// schedules than that, and fail if some still were
     #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "1")]
     cover_pairs: Option<u64>,
+    /// Cases that are known to launch what is rare, a line each: they run before others are looked for
+    #[arg(long, value_name = "FILE", requires = "cover_pairs")]
+    known: Option<PathBuf>,
+    /// Write the cases that launched what was rare to this file
+    #[arg(long, value_name = "FILE", requires = "cover_pairs", conflicts_with = "known")]
+    record: Option<PathBuf>,
     /// Run this case alone and print it: the seed of a kernel, the number of a schedule and what it was to have, as in 123.0 or
     /// 123.0:serpentine+produce-warp
     #[arg(long, value_name = "SEED.N")]
@@ -234,6 +240,13 @@ fn fuzz(args: &Fuzz) -> Passed {
     if let Some(id) = args.case {
         return Ok(one(id, args));
     }
+    let known = match &args.known {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            text.lines().map(str::parse).collect::<Result<Vec<Id>, _>>()?
+        }
+        None => vec![],
+    };
     let seconds = args.seconds.or(if args.programs.is_none() { Some(60) } else { None });
     let options = Options {
         seed: args.seed,
@@ -247,6 +260,7 @@ fn fuzz(args: &Fuzz) -> Passed {
         shrink_seconds: args.shrink_seconds,
         wishes: args.wish.clone(),
         trace: args.trace,
+        known,
     };
     let start = Instant::now();
     let said = AtomicU64::new(0);
@@ -279,6 +293,16 @@ fn fuzz(args: &Fuzz) -> Passed {
     print!("{outcome}");
     if let Some(path) = &args.pairs {
         std::fs::write(path, outcome.pairs.to_string()).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    if let Some(path) = &args.record {
+        let lines: Vec<String> = outcome.granted.iter().map(|id| format!("{id}\n")).collect();
+        std::fs::write(path, lines.concat()).map_err(|e| format!("{}: {e}", path.display()))?;
+    } else if let (Some(path), false) = (&args.known, outcome.granted.is_empty()) {
+        let new = outcome.granted.len();
+        println!(
+            "{new} cases more than those of {} launch what is rare: --record writes them down",
+            path.display()
+        );
     }
     let rare = args.cover_pairs.map(|times| outcome.rare(times)).unwrap_or_default();
     if let (Some(times), false) = (args.cover_pairs, rare.is_empty()) {

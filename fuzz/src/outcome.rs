@@ -41,6 +41,8 @@ pub struct Outcome {
     pub pairs: Pairs,
     /// What was wished for without success, how often, and what the engine said of it last.
     pub missed: BTreeMap<Wish, (u64, String)>,
+    /// Cases that were the first to run what [`Options::wishes`](crate::run::Options::wishes) has, in some variant.
+    pub granted: Vec<Id>,
     /// Kernels for which no schedule was found in some attempt.
     pub unscheduled: u64,
     /// Runs and what was left out.
@@ -69,6 +71,7 @@ impl Outcome {
         self.unscheduled += other.unscheduled;
         other.directives.into_iter().for_each(|(kind, n)| *self.directives.entry(kind).or_default() += n);
         self.pairs.add(&other.pairs);
+        self.granted.extend(other.granted);
         for (wish, (times, why)) in other.missed {
             let missed = self.missed.entry(wish).or_default();
             *missed = (missed.0 + times, why);

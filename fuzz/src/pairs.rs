@@ -61,12 +61,17 @@ impl Pairs {
 
     /// How often what is wished for was run: in the variant in which it was run least.
     pub fn of(&self, wish: Wish) -> u64 {
+        self.by_variant(wish).into_iter().min().unwrap_or(0)
+    }
+
+    /// How often what is wished for was run, in each variant that counts.
+    pub fn by_variant(&self, wish: Wish) -> Vec<u64> {
         let cell = |kind, dtype, v| self.cells.get(&(kind, v, dtype)).copied().unwrap_or(0);
         match wish {
-            Wish::Pair(a, b) => self.pairs.get(&(a, b)).copied().unwrap_or(0),
+            Wish::Pair(a, b) => vec![self.pairs.get(&(a, b)).copied().unwrap_or(0)],
             Wish::Typed(kind, dtype) => {
                 let variants = VARIANTS.into_iter().filter(|v| impossible::cell(kind, *v, dtype).is_none());
-                variants.map(|v| cell(kind, dtype, v)).min().unwrap_or(0)
+                variants.map(|v| cell(kind, dtype, v)).collect()
             }
         }
     }

@@ -51,6 +51,8 @@ pub struct Options {
     pub wishes: Vec<Wish>,
     /// Says what runs before it runs.
     pub trace: bool,
+    /// Cases that [`cover`] runs before it wishes for what is rare: what granted such wishes before.
+    pub known: Vec<Id>,
 }
 
 impl Default for Options {
@@ -67,6 +69,7 @@ impl Default for Options {
             shrink_seconds: 20,
             wishes: vec![],
             trace: false,
+            known: vec![],
         }
     }
 }
@@ -77,9 +80,14 @@ const ROUNDS: u64 = 256;
 const SPARE: u64 = 4;
 
 /// As [`run`]; then what was launched fewer than so many `times` is wished for alone, once each, and what is still rare once more: so
-/// few programs cover what many would by chance.
+/// few programs cover what many would by chance. Cases that are known to cover what is rare come before: some wishes are granted so rarely
+/// that looking for them takes longer than all the rest.
 pub fn cover(options: &Options, times: u64, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
     let mut outcome = run(options, progress);
+    if !options.known.is_empty() {
+        let seconds = options.seconds.map(|seconds| seconds.saturating_sub(outcome.seconds as u64));
+        outcome.add(listed(&Options { seconds, ..options.clone() }, progress));
+    }
     for round in 1..=ROUNDS {
         let mut wishes: Vec<Wish> =
             outcome.pairs.rarer_than(times).into_iter().map(|(wish, _)| wish).collect();
@@ -97,18 +105,29 @@ pub fn cover(options: &Options, times: u64, progress: &(dyn Fn(&Outcome) + Sync)
     outcome
 }
 
+/// Runs the known cases.
+fn listed(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+    let job = Job::new(options);
+    let next = AtomicU64::new(0);
+    job.on_threads(&|| {
+        while let (false, Some(id)) = (job.late(), options.known.get(next.fetch_add(1, Relaxed) as usize)) {
+            let failed = job.case(*id, &mut Pairs::default());
+            failed.into_iter().for_each(|failed| note(options, failed, job.start, &job.outcome));
+            job.passes(progress);
+        }
+    });
+    job.ends()
+}
+
 /// Runs cases on `jobs` threads; `progress` is called now and then.
 pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
-    let start = Instant::now();
+    let job = Job::new(options);
     let next = AtomicU64::new(0);
-    let outcome = Mutex::new(Outcome::default());
-    let running: Mutex<BTreeMap<Id, (Instant, bool)>> = Mutex::default();
-    let late = || options.seconds.is_some_and(|s| start.elapsed() >= Duration::from_secs(s));
     let mut possible = if options.wishes.is_empty() { impossible::wishes() } else { options.wishes.clone() };
     possible.retain(|wish| !options.products || multiplying(&wish.kinds()));
     let plan = Plan::new(options.seed, possible, options.schedules);
-    let work = || {
-        while !late() {
+    job.on_threads(&|| {
+        while !job.late() {
             let p = next.fetch_add(1, Relaxed);
             if p >= options.programs {
                 return;
@@ -117,7 +136,7 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
             while options.products && !multiplies(program) {
                 program = mix(program, p);
             }
-            let Some(wishes) = plan.wishes(p, &late) else { return };
+            let Some(wishes) = plan.wishes(p, &|| job.late()) else { return };
             let theme = if wishes.is_empty() && !options.products { Theme::of(p) } else { Theme::Any };
             while !theme.suits(program) {
                 program = mix(program, p);
@@ -125,45 +144,82 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
             let (mut run, mut failed) = (Pairs::default(), Vec::new());
             // The last one is that of a launch without a schedule.
             for schedule in (0..options.schedules).chain([Id::CHOSEN]) {
-                if late() {
+                if job.late() {
                     break;
                 }
                 let id = Id { program, schedule, wish: wishes.get(schedule as usize).copied() };
-                let running = || running.lock().unwrap_or_else(PoisonError::into_inner);
-                running().insert(id, (Instant::now(), false));
-                failed.extend(one(options, id, &outcome, &mut run));
-                running().remove(&id);
+                failed.extend(job.case(id, &mut run));
             }
             plan.done(p, &run);
-            failed.into_iter().for_each(|failed| note(options, failed, start, &outcome));
-            let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
-            outcome.programs += 1;
-            outcome.seconds = start.elapsed().as_secs_f64();
-            progress(&outcome);
-        }
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..options.jobs.max(1))
-            .map(|_| {
-                // Kernels nest deeply where everything is unrolled.
-                let thread = std::thread::Builder::new().stack_size(256 << 20);
-                thread.spawn_scoped(scope, work).expect("a thread")
-            })
-            .collect();
-        // What never ends is worth knowing, too.
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            std::thread::sleep(Duration::from_millis(50));
-            for (id, (since, said)) in running.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-                if !*said && since.elapsed() > Duration::from_secs(60 + options.shrink_seconds) {
-                    eprintln!("case {id} has been running for {} s", since.elapsed().as_secs());
-                    *said = true;
-                }
-            }
+            failed.into_iter().for_each(|failed| note(options, failed, job.start, &job.outcome));
+            job.passes(progress);
         }
     });
-    let mut outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-    outcome.seconds = start.elapsed().as_secs_f64();
-    outcome
+    job.ends()
+}
+
+/// What the threads of a run share.
+struct Job<'o> {
+    options: &'o Options,
+    start: Instant,
+    outcome: Mutex<Outcome>,
+    /// Cases that run, since when, and whether it was said that they do not end.
+    running: Mutex<BTreeMap<Id, (Instant, bool)>>,
+}
+
+impl<'o> Job<'o> {
+    fn new(options: &'o Options) -> Self {
+        Job { options, start: Instant::now(), outcome: Mutex::default(), running: Mutex::default() }
+    }
+
+    fn late(&self) -> bool {
+        self.options.seconds.is_some_and(|s| self.start.elapsed() >= Duration::from_secs(s))
+    }
+
+    fn case(&self, id: Id, run: &mut Pairs) -> Vec<Failed> {
+        let running = || self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running().insert(id, (Instant::now(), false));
+        let failed = one(self.options, id, &self.outcome, run);
+        running().remove(&id);
+        failed
+    }
+
+    /// A program is done.
+    fn passes(&self, progress: &(dyn Fn(&Outcome) + Sync)) {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.programs += 1;
+        outcome.seconds = self.start.elapsed().as_secs_f64();
+        progress(&outcome);
+    }
+
+    fn on_threads(&self, work: &(dyn Fn() + Sync)) {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.options.jobs.max(1))
+                .map(|_| {
+                    // Kernels nest deeply where everything is unrolled.
+                    let thread = std::thread::Builder::new().stack_size(256 << 20);
+                    thread.spawn_scoped(scope, work).expect("a thread")
+                })
+                .collect();
+            // What never ends is worth knowing, too.
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                std::thread::sleep(Duration::from_millis(50));
+                let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+                for (id, (since, said)) in running.iter_mut() {
+                    if !*said && since.elapsed() > Duration::from_secs(60 + self.options.shrink_seconds) {
+                        eprintln!("case {id} has been running for {} s", since.elapsed().as_secs());
+                        *said = true;
+                    }
+                }
+            }
+        });
+    }
+
+    fn ends(self) -> Outcome {
+        let mut outcome = self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcome.seconds = self.start.elapsed().as_secs_f64();
+        outcome
+    }
 }
 
 /// A case that failed.
@@ -225,7 +281,14 @@ fn one(options: &Options, id: Id, outcome: &Mutex<Outcome>, run: &mut Pairs) -> 
     for kind in proved.iter().flat_map(|case| kinds(&case.schedule)) {
         *outcome.directives.entry(kind).or_default() += 1;
     }
+    let of = |pairs: &Pairs| -> Vec<u64> {
+        options.wishes.iter().flat_map(|wish| pairs.by_variant(*wish)).collect()
+    };
+    let before = of(&outcome.pairs);
     outcome.pairs.add(&counted);
+    if before.iter().zip(of(&outcome.pairs)).any(|(before, after)| *before == 0 && after > 0) {
+        outcome.granted.push(id);
+    }
     if let (Some(wish), Some(why)) = (id.wish, missed) {
         let (times, said) = outcome.missed.entry(wish).or_default();
         *times += 1;

@@ -9,7 +9,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use tile_bench::{Rounds, figures::tflops, stats::median, table::aligned};
-use tilewright::{Buffer, Device, Element, Error, Float, Stream, prelude::bf16};
+use tilewright::{
+    Buffer, Device, Element, Error, Float, Stream,
+    prelude::{bf16, f8},
+};
 use tilewright_kernels as kernels;
 
 /// Launches between two looks at the clock.
@@ -345,10 +348,65 @@ fn integers(bench: &mut Bench) -> Result<(), Error> {
     Ok(())
 }
 
+/// Layers of narrow types, into bf16: weights beyond L2 for few rows, and prompts.
+fn narrow(bench: &mut Bench) -> Result<(), Error> {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let few = bench.size([28672, 8192], [128, 256]);
+    let [square, large] = [bench.size([4096, 4096], [128, 128]), bench.size([8192, 8192], [128, 128])];
+    let prompt = |[n, k]: [usize; 2]| [n.max(k), n, k];
+    let sizes = [[1, few[0], few[1]], [16, few[0], few[1]], prompt(square), prompt(large)];
+    for size @ [m, n, k] in sizes {
+        let bytes = |len: usize, rng: &mut ChaCha8Rng| -> Vec<u8> {
+            let drawn: Vec<u8> = (0..len.min(1 << 20)).map(|_| rng.random()).collect();
+            drawn.iter().copied().cycle().take(len).collect()
+        };
+        let mut y = bench.empty::<bf16>(&[m, n])?;
+        let work = |bytes: usize| Work { bytes: bytes + 2 * m * n, flops: 2 * m * n * k };
+
+        let signed = |bytes: Vec<u8>| bytes.into_iter().map(|x| x as i8).collect::<Vec<i8>>();
+        let x = Buffer::from_slice(&bench.device, &signed(bytes(m * k, &mut rng)), &[m, k])?;
+        let w = Buffer::from_slice(&bench.device, &signed(bytes(n * k, &mut rng)), &[n, k])?;
+        let (xs, ws) = (bench.random::<f32>(&[m])?, bench.random::<f32>(&[n])?);
+        bench.time::<i8>("linear_i8", &size, work((m + n) * k), |on| {
+            kernels::linear_i8(on, &x, &xs, &w, &ws, &mut y)
+        })?;
+
+        let groups = k / kernels::GROUP;
+        let q = Buffer::from_slice(&bench.device, &kernels::pack_i4(&bytes(n * k, &mut rng)), &[n, k / 8])?;
+        let zero: Vec<u8> = bytes(n * groups, &mut rng).into_iter().map(|z| z % 16).collect();
+        let zero = Buffer::from_slice(&bench.device, &zero, &[n, groups])?;
+        let (x, scale) = (bench.random::<bf16>(&[m, k])?, bench.random::<bf16>(&[n, groups])?);
+        bench.time::<bf16>("linear_i4", &size, work(2 * m * k + n * k / 2 + 3 * n * groups), |on| {
+            kernels::linear_i4(on, &x, &q, &scale, &zero, &mut y)
+        })?;
+
+        let (x, w) = (bench.random::<f8>(&[m, k])?, bench.random::<f8>(&[n, k])?);
+        let (xs, ws) = (bench.random::<f32>(&[groups, m])?, bench.random::<f32>(&[n / 128, groups])?);
+        bench.time::<f8>("linear_f8", &size, work((m + n) * k), |on| {
+            kernels::linear_f8(on, &x, &xs, &w, &ws, &mut y)
+        })?;
+    }
+    Ok(())
+}
+
+/// Sums so far.
+fn scans<T: Float>(bench: &mut Bench) -> Result<(), Error> {
+    let size @ [r, n] = bench.size([1 << 13, 1 << 14], [2, 1030]);
+    let (x, mut y) = (bench.random::<T>(&size)?, bench.empty::<T>(&size)?);
+    let mut count = bench.empty::<i32>(&[r])?;
+    let moved = r * n * size_of::<T>();
+    bench.time::<T>("cumsum", &size, Work::bytes(2 * moved), |on| kernels::cumsum(on, &x, &mut y))?;
+    // Half of the elements stay.
+    bench.time::<T>("compact", &size, Work::bytes(moved + moved / 2), |on| {
+        kernels::compact(on, &x, 0.0, &mut y, &mut count)
+    })?;
+    bench.time::<T>("dropout", &size, Work::bytes(2 * moved), |on| kernels::dropout(on, 0.1, 7, &x, &mut y))
+}
+
 /// What is timed together: its name, and how in f32 and in bf16.
 type Group = (&'static str, [fn(&mut Bench) -> Result<(), Error>; 2]);
 
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 13] = [
     ("tokens", [tokens::<f32>, tokens::<bf16>]),
     ("experts", [experts::<f32>, experts::<bf16>]),
     ("pages", [pages::<f32>, pages::<bf16>]),
@@ -359,6 +417,8 @@ const GROUPS: [Group; 11] = [
     ("fused", [fused::<f32>, fused::<bf16>]),
     ("products", [products::<f32>, products::<bf16>]),
     ("attention", [attention::<f32>, attention::<bf16>]),
+    ("narrow", [|_| Ok(()), narrow]),
+    ("scans", [scans::<f32>, scans::<bf16>]),
     ("integers", [|_| Ok(()), integers]),
 ];
 

@@ -12,6 +12,7 @@
 //! | few rows of more than 8191 logits: parts of the rows | a row alone would be one CTA |
 //! | blocks of experts of 16, 64 or 128 rows: by the slots of an expert | larger blocks read less of the weights, and leave more rows empty |
 //! | experts of 256 slots and more: rows are copied into their blocks first | tensor maps have boxes of neighbours, and are faster than single rows |
+//! | weights of four bits, up to 32 rows of x: a warp a group of 128 | a scale multiplies a sum, and no weight |
 //! | a cache in pages: a part a multiprocessor | more parts have more to join |
 //! | more than 8 parts of a sequence: sixteen warps join those of a query | one warp would wait for one part after the other |
 //! | `wgmma` on `sm_90` | its instructions run on that architecture alone |
@@ -357,6 +358,47 @@ pub fn linear_i8(device: &Device, [m, n, k]: [usize; 3]) -> Chosen {
         _ if m <= FLAT || tiles(128) < HALF => &quantized::mma_flat,
         _ if hopper && tiles(256) >= MOST => &quantized::wgmma,
         _ => &quantized::mma,
+    }
+}
+
+/// For [`crate::cumsum`] and [`crate::compact`]: rows and their length.
+pub fn scan([rows, length]: [usize; 2]) -> [Chosen; 2] {
+    // Short rows leave most threads of a CTA idle, and few rows most CTAs.
+    match length <= 64 && rows > length {
+        true => [&scan::serial, &scan::compact_serial],
+        false => [&scan::rows, &scan::compact_rows],
+    }
+}
+
+/// For [`crate::linear_i4`], which has two kernels: for few rows a scale multiplies the sum of its group, otherwise each weight.
+pub enum Packed {
+    /// Of [`packed::linear_i4`].
+    Weights(Chosen),
+    /// Of [`packed::linear_i4_groups`].
+    Groups(Chosen),
+}
+
+/// For [`crate::linear_i4`]: rows of x.
+pub fn linear_i4(device: &Device, dtype: DType, m: usize) -> Packed {
+    let hopper = device.sm().is_none_or(|sm| sm == 90);
+    match m {
+        _ if !half(dtype) => Packed::Groups(&packed::plain_groups),
+        0..=8 => Packed::Groups(&packed::few),
+        9..=16 => Packed::Groups(&packed::few_16),
+        17..=32 => Packed::Groups(&packed::few_32),
+        _ if !hopper => Packed::Weights(&packed::mma),
+        33..=128 => Packed::Weights(&packed::wgmma_flat),
+        _ => Packed::Weights(&packed::wgmma),
+    }
+}
+
+/// For [`crate::linear_f8`]: rows of x.
+pub fn linear_f8(device: &Device, dtype: DType, m: usize) -> Chosen {
+    match m {
+        _ if device.sm().is_some_and(|sm| sm != 90) => &scaled::plain,
+        0..=64 => &scaled::wgmma_flat,
+        _ if half(dtype) => &scaled::wgmma_narrow,
+        _ => &scaled::wgmma,
     }
 }
 

@@ -40,11 +40,13 @@ pub mod kv_append;
 pub mod linear;
 pub mod loss;
 pub mod norm;
+pub mod packed;
 pub mod paged;
 pub mod pointwise;
 pub mod quantized;
 pub mod rope;
 pub mod route;
+pub mod scaled;
 pub mod scan;
 pub mod scatter;
 pub mod softmax;
@@ -55,7 +57,7 @@ use tilewright::{AnySchedule, DType, aot::Bundle};
 pub type Group = &'static [&'static dyn AnySchedule];
 
 /// Schedules of all modules.
-pub const ALL: [Group; 25] = [
+pub const ALL: [Group; 27] = [
     adamw::SCHEDULES,
     attention::SCHEDULES,
     blocks::SCHEDULES,
@@ -73,11 +75,13 @@ pub const ALL: [Group; 25] = [
     linear::SCHEDULES,
     loss::SCHEDULES,
     norm::SCHEDULES,
+    packed::SCHEDULES,
     paged::SCHEDULES,
     pointwise::SCHEDULES,
     quantized::SCHEDULES,
     rope::SCHEDULES,
     route::SCHEDULES,
+    scaled::SCHEDULES,
     scan::SCHEDULES,
     scatter::SCHEDULES,
     softmax::SCHEDULES,

@@ -22,12 +22,13 @@
 //! |---|---|
 //! | tokens and caches | [`embedding`], [`scatter_rows`], [`kv_append`], [`rope`], [`rope_interleaved`], [`rope_append`] |
 //! | layers | [`linear`], [`attention`], [`paged_attention`], [`rms_norm`], [`layer_norm`], [`softmax`], [`merge_heads`] |
-//! | layers of 8 bits | [`linear_i8`] |
+//! | layers of narrow types | [`linear_i8`], [`linear_i4`], [`linear_f8`] |
 //! | layers, fused | [`norm_linear`], [`norm_swiglu`], [`linear_add`] |
 //! | a mixture of experts | [`route`], [`expert_blocks`], [`experts`] |
 //! | matrices by columns | [`transpose`], [`column_sum`] |
 //! | elements | [`swiglu`], [`silu`], [`gelu`], [`gelu_tanh`], [`add`] |
 //! | the ends of a model | [`argmax`], [`top_k`], [`cross_entropy`], [`embedding_gradient`], [`adamw`], [`dropout`] |
+//! | sums so far | [`cumsum`], [`compact`] |
 //! | integers | [`histogram`] |
 //!
 //! # What all functions have in common
@@ -52,7 +53,7 @@
 //! | [`Error::Shape`], [`Error::Rank`] | shapes do not fit together; the message names the tensors |
 //! | [`Error::Gaps`] | a view has gaps, another rank than the text says, and rows that are not equally far apart |
 //! | [`Error::LayoutMismatch`], [`Error::Shape`] | a tensor is column-major |
-//! | [`Error::DTypeNotAdmitted`] | the elements are `f8` |
+//! | [`Error::DTypeNotAdmitted`] | the elements are `f8` where a function takes `T` |
 //! | [`Error::DeviceMismatch`], [`Error::StreamMismatch`] | buffers and stream are of several devices |
 //! | [`Error::OutOfMemory`] | there is no room for the scratch buffers that the function documents |
 //! | [`Error::TooLarge`] | an extent needs more than 32 bits |
@@ -82,6 +83,7 @@ mod paged;
 mod quantized;
 mod queue;
 mod rows;
+mod scans;
 mod tokens;
 mod train;
 
@@ -94,9 +96,10 @@ pub use fused::{linear_add, norm_linear, norm_swiglu};
 pub use heads::{merge_heads, rope_append};
 pub use linear::linear;
 pub use paged::paged_attention;
-pub use quantized::linear_i8;
+pub use quantized::{GROUP, linear_f8, linear_i4, linear_i8, pack_i4};
 pub use queue::Queue;
 pub use rows::{argmax, layer_norm, rms_norm, softmax, top_k};
+pub use scans::{compact, cumsum};
 pub use tokens::{embedding, kv_append, rope, rope_interleaved, scatter_rows};
 pub use train::{AdamW, adamw, cross_entropy, dropout};
 

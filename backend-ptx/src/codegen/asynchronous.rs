@@ -175,9 +175,9 @@ impl<'c> Codegen<'c, '_> {
         let join = self.context.append_basic_block(self.function, "all");
         self.builder.build_conditional_branch(condition, then, join)?;
         self.builder.position_at_end(then);
-        self.addresses.clear();
+        self.line_ends();
         body(self)?;
-        self.addresses.clear();
+        self.line_ends();
         self.builder.build_unconditional_branch(join)?;
         self.builder.position_at_end(join);
         Ok(())
@@ -314,7 +314,7 @@ impl<'c> Codegen<'c, '_> {
                 self.builder.build_conditional_branch(mine, here, others)?;
             }
             self.builder.position_at_end(here);
-            self.addresses.clear();
+            self.line_ends();
             if let Some(registers) = role.registers {
                 let resident = self.kernel.min_ctas.unwrap_or(1);
                 let Some(at_launch) = registers_at_launch(self.kernel.target, self.kernel.threads, resident)
@@ -330,7 +330,7 @@ impl<'c> Codegen<'c, '_> {
                 )?;
             }
             self.block(&role.body)?;
-            self.addresses.clear();
+            self.line_ends();
             self.builder.build_unconditional_branch(join)?;
             self.builder.position_at_end(others);
         }

@@ -183,7 +183,7 @@ impl<'c> Codegen<'c, '_> {
             ["while", "step", "done"].map(|name| self.context.append_basic_block(self.function, name));
         self.builder.build_unconditional_branch(head)?;
         self.builder.position_at_end(head);
-        self.addresses.clear();
+        self.line_ends();
         let on = self.expr(cond)?.bool()?;
         self.builder.build_conditional_branch(on, step, exit)?;
         self.builder.position_at_end(step);
@@ -195,12 +195,12 @@ impl<'c> Codegen<'c, '_> {
 
     /// The body of a loop or branch: no address computed outside is used inside, nor the other way round.
     fn body(&mut self, body: &[Stmt]) -> Result<()> {
-        self.addresses.clear();
+        self.line_ends();
         // It may be about another problem.
         let params = self.params.clone();
         self.block(body)?;
         self.params = params;
-        self.addresses.clear();
+        self.line_ends();
         Ok(())
     }
 

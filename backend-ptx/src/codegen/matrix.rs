@@ -239,6 +239,7 @@ impl<'c> Codegen<'c, '_> {
         };
         for (register, pointer) in (0u32..).zip(pointers) {
             let sum = self.builder.build_extract_value(sums, register, "")?;
+            self.stored.remove(&pointer);
             self.builder.build_store(pointer, sum)?;
         }
         Ok(())
@@ -249,6 +250,15 @@ impl<'c> Codegen<'c, '_> {
         let word = self.context.i32_type();
         if let [element] = elements {
             return Ok(self.builder.build_bit_cast(element.llvm, word, "")?);
+        }
+        if let [BasicValueEnum::FloatValue(a), BasicValueEnum::FloatValue(b)] =
+            elements.iter().map(|e| e.llvm).collect::<Vec<_>>()[..]
+            && let Some(two) = self.paired([a, b], dtype)?
+        {
+            return match dtype {
+                DType::F16 => Ok(two.into()),
+                _ => Ok(self.builder.build_bit_cast(two, word, "")?),
+            };
         }
         let mut all = match self.llvm_type(dtype) {
             BasicTypeEnum::FloatType(ty) => ty.vec_type(elements.len() as u32).get_poison(),

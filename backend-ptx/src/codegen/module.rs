@@ -56,6 +56,7 @@ pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &
         words: words::fragments(kernel),
         stored: HashMap::new(),
         rounded: RefCell::default(),
+        made: RefCell::default(),
         vars: vec![Place::Unset; kernel.vars.len()],
         sums: HashMap::new(),
         threads: HashSet::new(),

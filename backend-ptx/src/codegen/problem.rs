@@ -88,7 +88,7 @@ impl<'c> Codegen<'c, '_> {
         }
         self.params = params;
         // They were those of another problem.
-        self.addresses.clear();
+        self.line_ends();
         Ok(())
     }
 

@@ -170,11 +170,10 @@ impl<'c> Codegen<'c, '_> {
             let word = self.builder.build_load(self.word_type(), register.slots[0], "")?;
             return Ok(self.builder.build_bit_cast(word, self.context.i32_type(), "")?.into_int_value());
         }
-        let ty = self.llvm_type(register.dtype);
         let elements = register
             .slots
             .iter()
-            .map(|slot| Ok(Value { llvm: self.builder.build_load(ty, *slot, "")?, ty: register.dtype }));
+            .map(|slot| Ok(Value { llvm: self.held(*slot, register.dtype)?, ty: register.dtype }));
         let word = self.packed(&elements.collect::<Result<Vec<_>>>()?, register.dtype)?;
         Ok(self.builder.build_bit_cast(word, self.context.i32_type(), "")?.into_int_value())
     }

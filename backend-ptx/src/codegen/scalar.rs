@@ -250,7 +250,9 @@ impl<'c> Codegen<'c, '_> {
             };
             let wide = [self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?];
             let result = self.function(|m, [x, y]| (real.code)(m, x, y), wide, a.ty != F32)?;
-            return self.cast(a.ty, self.value(result, F32));
+            let result = self.cast(a.ty, self.value(result, F32))?;
+            self.note(op, [a, b], result)?;
+            return Ok(result);
         }
         let (x, y) = (a.int()?, b.int()?);
         let result = match (op, a.ty == BOOL) {
@@ -277,7 +279,16 @@ impl<'c> Codegen<'c, '_> {
     /// not, and LLVM knows: of the comparison nothing is left in the code.
     fn shifted(&self, op: BinOp, ty: DType, x: IntValue<'c>, by: IntValue<'c>) -> Result<IntValue<'c>> {
         let builder = &self.builder;
-        let last = by.get_type().const_int(u64::from(ty.format().bits) - 1, false);
+        let bits = u64::from(ty.format().bits);
+        if let Some(by) =
+            by.get_zero_extended_constant().filter(|by| *by < bits).map(|n| by.get_type().const_int(n, false))
+        {
+            return Ok(match op {
+                BinOp::Shr => builder.build_right_shift(x, by, !ty.is_unsigned(), "")?,
+                _ => builder.build_left_shift(x, by, "")?,
+            });
+        }
+        let last = by.get_type().const_int(bits - 1, false);
         let within = builder.build_int_compare(IntPredicate::ULE, by, last, "")?;
         let zero = x.get_type().const_zero();
         Ok(match (op, ty.is_unsigned()) {
@@ -425,6 +436,9 @@ impl<'c> Codegen<'c, '_> {
                 self.call(name, &types, &[from.llvm.into()])?
             }
             (false, true) => {
+                if let Some(small) = self.small_integer(to, x)? {
+                    return Ok(self.value(small, to));
+                }
                 let (target, from) = (self.float_type(to)?, x.int()?);
                 if x.ty == BOOL || x.ty.is_unsigned() {
                     builder.build_unsigned_int_to_float(from, target, "")?.into()

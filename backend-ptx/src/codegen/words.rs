@@ -81,12 +81,20 @@ impl<'c> Codegen<'c, '_> {
     pub(super) fn slot_value(&self, frag: u32, slot: u32) -> Result<Value<'c>> {
         if !self.words.contains(&frag) {
             let (pointer, ty) = self.frag_slot(frag, slot)?;
-            return Ok(Value { llvm: self.builder.build_load(self.llvm_type(ty), pointer, "")?, ty });
+            return Ok(Value { llvm: self.held(pointer, ty)?, ty });
         }
         let (pointer, own) = (self.word_slot(frag, &[slot])?, self.own(slot));
         let word = self.builder.build_load(self.word_type(), pointer, "")?.into_vector_value();
         let llvm = self.builder.build_extract_element(word, own, "")?;
         Ok(Value { llvm, ty: self.kernel.frags[frag as usize].dtype })
+    }
+
+    /// What a slot holds that is no word's.
+    pub(super) fn held(&self, slot: PointerValue<'c>, ty: DType) -> Result<BasicValueEnum<'c>> {
+        match self.stored.get(&slot) {
+            Some((value, _)) => Ok(*value),
+            None => Ok(self.builder.build_load(self.llvm_type(ty), slot, "")?),
+        }
     }
 
     /// Puts a value in a slot of a fragment.
@@ -98,10 +106,8 @@ impl<'c> Codegen<'c, '_> {
         if !self.words.contains(&frag) {
             let (pointer, ty) = self.frag_slot(frag, slot)?;
             self.builder.build_store(pointer, value.llvm)?;
-            if let (1, BasicValueEnum::IntValue(bits), Some(block)) =
-                (ty.bytes(), value.llvm, self.builder.get_insert_block())
-            {
-                self.stored.insert(pointer, (bits, block));
+            if let (true, Some(block)) = (ty != DType::F32, self.builder.get_insert_block()) {
+                self.stored.insert(pointer, (value.llvm, block));
             }
             return Ok(());
         }
@@ -154,7 +160,10 @@ impl<'c> Codegen<'c, '_> {
             Expr::Slot { frag, slot } if !self.words.contains(frag) => {
                 let (pointer, _) = self.frag_slot(*frag, *slot)?;
                 let here = self.builder.get_insert_block();
-                self.stored.get(&pointer).filter(|(_, block)| Some(*block) == here).map(|(bits, _)| *bits)
+                match self.stored.get(&pointer) {
+                    Some((BasicValueEnum::IntValue(bits), block)) if Some(*block) == here => Some(*bits),
+                    _ => None,
+                }
             }
             Expr::Cast(..) | Expr::Var(_) => match self.expr(e)?.llvm {
                 BasicValueEnum::IntValue(bits) => Some(bits),

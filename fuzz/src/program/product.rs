@@ -102,8 +102,13 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
         }
         _ => (stored, at),
     };
+    let packed = if [&x, &y, &first, &second].iter().any(|part| part.contains("x6")) {
+        ", x6: &[u32; K], x7: &[u8; K]"
+    } else {
+        ""
+    };
     let text = format!(
-        "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; {n}], x5: &[{dtype}; K], y3: &mut [{elem}; {stored}]{}{parameter}) {{
+        "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; {n}], x5: &[{dtype}; K]{packed}, y3: &mut [{elem}; {stored}]{}{parameter}) {{
     {axes}
     axis k in tiles(K);
     let mut v0 = full::<f32>(0.0, {sums});
@@ -125,7 +130,19 @@ fn factor(
     dtype: &str,
     pick: &mut impl FnMut(&[&'static str]) -> &'static str,
 ) -> (String, String) {
-    let computed = match pick(&["", "", "", "", "scaled", "wide", "cut"]) {
+    let computed = match pick(&["", "", "", "", "scaled", "wide", "cut", "packed"]) {
+        // Small integers in parts of words.
+        "packed" => {
+            let shift =
+                pick(&["0_i32", "4_i32", "8_i32", "12_i32", "16_i32", "28_i32", "4_i32 * (iota(k) % 8_i32)"]);
+            let part = format!("and(shr(load(x6, [k]), {shift}), 15_u32).cast::<{dtype}>()");
+            let from = pick(&["and(load(x6, [k]), 7_u32)", "load(x7, [k])"]);
+            let numbers = format!("({part} - {from}.cast::<{dtype}>())");
+            match pick(&["", "alone"]) {
+                "alone" => format!("{load} + {numbers}"),
+                _ => format!("{load} * {numbers}"),
+            }
+        }
         "scaled" => format!("{load} * load(x5, [k])"),
         "wide" => format!("({load}.cast::<f32>() * load(x5, [k]).cast::<f32>()).cast::<{dtype}>()"),
         "cut" => format!("max({load}, 0.0)"),

@@ -134,27 +134,36 @@ fn share(n: usize, k: usize) -> impl Iterator<Item = Source> {
 
 fn choices(n: usize, k: usize) {
     let none = BTreeSet::new();
-    let (mut ran, mut incomparable, mut never) = (0, Vec::new(), Vec::new());
+    let (mut ran, mut incomparable, mut never, mut turn) = (0, Vec::new(), Vec::new(), k);
     for source in share(n, k) {
         for dtype in source.dtypes() {
             let (start, before) = (std::time::Instant::now(), ran);
-            for values in [[5, 7, 33, 3], [64, 40, 17, 96], [1, 2, 130, 4], [16, 64, 32, 8]] {
-                let dims = dims(&source, &values);
-                for gpu in [&gpu::H200, &gpu::A100] {
-                    let wanted =
-                        Wanted { kernel: &source.kernel, dtype, sizes: &dims, column_major: &none, gpu };
-                    let chosen = match choose(&wanted) {
-                        Ok(chosen) => chosen,
-                        // Element types that the GPU lacks.
-                        Err(tile_auto::Error::NoCandidate { .. }) => continue,
-                        Err(e) => panic!("{}: {e}", title(&source, dtype)),
-                    };
-                    match run(&chosen.program, &dims) {
-                        Some(variants) => ran += variants,
-                        None => incomparable.push(format!("{} {dims:?}", title(&source, dtype))),
+            let mut sizes = [[5, 7, 33, 3], [64, 40, 17, 96], [1, 2, 130, 4], [16, 64, 32, 8]];
+            sizes.rotate_left(turn % sizes.len());
+            let mut compared = 0;
+            for (n, values) in sizes.iter().enumerate() {
+                let dims = dims(&source, values);
+                let gpu = [&gpu::H200, &gpu::A100][(n + turn / sizes.len()) % 2];
+                let wanted = Wanted { kernel: &source.kernel, dtype, sizes: &dims, column_major: &none, gpu };
+                let chosen = match choose(&wanted) {
+                    Ok(chosen) => chosen,
+                    // Element types that the GPU lacks.
+                    Err(tile_auto::Error::NoCandidate { .. }) => continue,
+                    Err(e) => panic!("{}: {e}", title(&source, dtype)),
+                };
+                match run(&chosen.program, &dims) {
+                    Some(variants) => {
+                        ran += variants;
+                        compared += 1;
                     }
+                    None => incomparable.push(format!("{} {dims:?}", title(&source, dtype))),
+                }
+                // Other kernels and types have the other sizes.
+                if compared == 2 {
+                    break;
                 }
             }
+            turn += 1;
             if ran == before {
                 never.push(title(&source, dtype));
             }

@@ -13,6 +13,7 @@ mod fused;
 mod graphs;
 mod heads;
 mod linear;
+mod packed;
 mod paged;
 mod rows;
 mod scans;

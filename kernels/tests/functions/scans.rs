@@ -20,6 +20,9 @@ fn sums<T: Float>() {
                     exact.push((sum, 2.0 * (at + 1) as f64 * U * size));
                 }
             }
+            check("cumsum", &y, exact.iter().copied());
+            let mut y = poisoned::<T>(&[r, n]);
+            tilewright_kernels::cumsum(&stream(), &input, &mut y).unwrap();
             check("cumsum", &y, exact);
         }
     }
@@ -47,6 +50,9 @@ fn kept<T: Float>() {
             counts.resize(r, 0);
             assert_eq!(count.to_vec().unwrap(), counts, "{r}×{n}");
             assert_eq!(wide(&y.to_vec().unwrap()), rows, "{r}×{n}");
+            let (mut y, mut count) = (buffer(&vec![T::from_f64(7.0); r * n], &[r, n]), poisoned::<i32>(&[r]));
+            tilewright_kernels::compact(&stream(), &input, 0.25, &mut y, &mut count).unwrap();
+            assert_eq!((count.to_vec().unwrap(), wide(&y.to_vec().unwrap())), (counts, rows), "{r}×{n}");
         }
     }
 }

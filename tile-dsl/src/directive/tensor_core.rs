@@ -14,7 +14,7 @@
 //!
 //! Conditions. The value is a sum in f32, or of integers in i32, of products of two factors, exact conversions aside, of a type that the
 //! atom multiplies. m is an axis of the value and of the first factor only, n one of the value and of the second only, k
-//! one of both factors only. Of each of them the innermost loop stands inside of the value's `let`, is a plain one and
+//! one of both factors only; of several the last whose loop the atom divides. Of each of them the innermost loop stands inside of the value's `let`, is a plain one and
 //! is a multiple of the atom long. Readers: the conditions of `bind`, for lanes.
 //! Of `wgmma` the factor with columns is a staged copy; that with rows may be computed. Of 8 bits, four lanes exchange what they computed
 //! from the sums of another product: they have it by twos and multiply it by fours.
@@ -261,16 +261,24 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom, swapped: bool) -> Result<Sum,
         ))));
     }
     let axes = [nest.factor_axes(x), nest.factor_axes(y)];
+    let candidates = |of: &dyn Fn(AxisId) -> bool| -> Vec<AxisId> {
+        (0..nest.kernel.axes.len() as u16).map(AxisId).filter(|a| of(*a)).collect()
+    };
+    let digit = |a: &AxisId| innermost_digit(nest, value, *a).filter(|d| d.stride == 1);
     let last = |of: &dyn Fn(AxisId) -> bool| {
-        let fits = |a: &AxisId| of(*a) && innermost_digit(nest, value, *a).is_some_and(|d| d.stride == 1);
-        let all: Vec<AxisId> = (0..nest.kernel.axes.len() as u16).map(AxisId).filter(|a| of(*a)).collect();
-        all.iter().rev().copied().find(|a| fits(a)).or(all.last().copied())
+        let all = candidates(of);
+        all.iter().rev().copied().find(|a| digit(a).is_some()).or(all.last().copied())
     };
     let own = |a: AxisId, mine: usize| {
         info.axes.contains(&a) && axes[mine].contains(&a) && !axes[1 - mine].contains(&a)
     };
     let (first, second) = (last(&|a| own(a, 0)), last(&|a| own(a, 1)));
-    let k = last(&|a| !info.axes.contains(&a) && axes[0].contains(&a) && axes[1].contains(&a));
+    // Of several axes that are summed over, the last one whose loop the atom divides.
+    let summed = |a: AxisId| !info.axes.contains(&a) && axes[0].contains(&a) && axes[1].contains(&a);
+    let divided = |a: &AxisId| {
+        digit(a).is_some_and(|d| matches!(d.steps, Steps::Fixed(n) if n % atom.size(Role::K) == 0))
+    };
+    let k = candidates(&summed).into_iter().rev().find(divided).or_else(|| last(&summed));
     let missing = |what: String| here(refuse(what));
     let (Some(first), Some(second)) = (first, second) else {
         let lacks = usize::from(first.is_some());

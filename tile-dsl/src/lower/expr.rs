@@ -13,7 +13,7 @@ use crate::{
     dtype::DType,
     index::AxisId,
     kernel::Expr as KExpr,
-    nest::{AccessId, Expr, Recurrence, ValueId},
+    nest::{AccessId, Expr, Recurrence, Steps, ValueId},
     op::{BinOp, CmpOp, UnOp},
     tile::Edge,
 };
@@ -64,6 +64,11 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
         Expr::Bin(op, a, b) => {
             if let Some((factors, other)) = multiplied(cx, *op, a, b) {
                 return fused(cx, (*op, factors), (other, std::ptr::eq(other, &**a)));
+            }
+            if let (Expr::Iota(axis), Expr::Const(by, DType::I32)) = (&**a, &**b)
+                && let Some(known) = divided(cx, *op, *axis, *by as i64)
+            {
+                return Ok(Operand::Atom(known));
             }
             let args = vec![value(cx, a)?, value(cx, b)?];
             let op = Op::of_values(*op, operand_ty(cx, &args[0]));
@@ -134,6 +139,40 @@ pub(super) fn or_zero(cx: &mut Cx<'_>, condition: Operand, number: &Expr) -> Res
     }
     let arguments = vec![condition, value(cx, number)?, zero(cx, number)];
     Ok(apply(cx, Op::Select, arguments))
+}
+
+/// The quotient or the remainder of an axis by a number: steps of digits that are multiples of it are in the one, and those of digits that
+/// stay below it are the other. So it is a number of the code where the latter are expanded. Tiles of two sizes begin at other points.
+fn divided(cx: &mut Cx<'_>, op: BinOp, axis: AxisId, by: i64) -> Option<Atom> {
+    let in_segments = cx.view.plan.tiles.segment.is_some_and(|segment| segment.digit.axis == axis);
+    if !matches!(op, BinOp::Div | BinOp::Rem) || by < 1 || in_segments {
+        return None;
+    }
+    let (mut multiples, mut rest, mut last) = (Linear::default(), Linear::default(), 0);
+    for bound in cx.env.stack.iter().filter(|bound| bound.digit.axis == axis) {
+        let stride = i64::from(bound.digit.stride);
+        match bound.digit.steps {
+            _ if stride % by == 0 => multiples.add_scaled(&bound.value, 1),
+            Steps::Fixed(steps) => {
+                rest.add_scaled(&bound.value, 1);
+                last += stride * (i64::from(steps) - 1);
+            }
+            Steps::Rest => return None,
+        }
+    }
+    if last >= by {
+        return None;
+    }
+    if op == BinOp::Rem {
+        return Some(cx.build.emit.index(&rest));
+    }
+    let whole = |n: &i64| n % by == 0;
+    if whole(&multiples.constant) && multiples.terms.values().all(whole) {
+        let terms = multiples.terms.iter().map(|(var, n)| (*var, n / by)).collect();
+        return Some(cx.build.emit.index(&Linear { terms, constant: multiples.constant / by }));
+    }
+    let multiple = cx.build.emit.index(&multiples);
+    Some(cx.build.emit.bin(BinOp::Div, multiple, Atom::i32(by)))
 }
 
 /// A product without the factors that are 1 where a maximum stays.
