@@ -139,11 +139,12 @@ fn choices(n: usize, k: usize) {
         for dtype in source.dtypes() {
             let (start, before) = (std::time::Instant::now(), ran);
             let mut sizes = [[5, 7, 33, 3], [64, 40, 17, 96], [1, 2, 130, 4], [16, 64, 32, 8]];
-            sizes.rotate_left(turn % sizes.len());
+            let (first, round) = (turn % sizes.len(), turn / sizes.len());
+            sizes.rotate_left(first);
             let mut compared = 0;
             for (n, values) in sizes.iter().enumerate() {
                 let dims = dims(&source, values);
-                let gpu = [&gpu::H200, &gpu::A100][(n + turn / sizes.len()) % 2];
+                let gpu = [&gpu::H200, &gpu::A100][(n + round) % 2];
                 let wanted = Wanted { kernel: &source.kernel, dtype, sizes: &dims, column_major: &none, gpu };
                 let chosen = match choose(&wanted) {
                     Ok(chosen) => chosen,
