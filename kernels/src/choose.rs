@@ -372,9 +372,9 @@ pub fn scan([rows, length]: [usize; 2]) -> [Chosen; 2] {
 
 /// For [`crate::linear_i4`], which has two kernels: for few rows a scale multiplies the sum of its group, otherwise each weight.
 pub enum Packed {
-    /// Of [`packed::linear_i4`].
+    /// Of [`packed::linear_i4`](fn@packed::linear_i4).
     Weights(Chosen),
-    /// Of [`packed::linear_i4_groups`].
+    /// Of [`packed::linear_i4_groups`](fn@packed::linear_i4_groups).
     Groups(Chosen),
 }
 
