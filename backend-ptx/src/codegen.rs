@@ -20,7 +20,6 @@ mod words;
 
 use crate::{CompileError, Ptx};
 use inkwell::{
-    basic_block::BasicBlock,
     builder::{Builder, BuilderError},
     context::Context,
     module::Module,
@@ -98,8 +97,8 @@ struct Codegen<'c, 'k> {
     frags: Vec<Vec<PointerValue<'c>>>,
     /// The fragments of words.
     words: HashSet<u32>,
-    /// What was put last into slots, those of f32 aside, in this straight line of statements, and in which block.
-    stored: HashMap<PointerValue<'c>, (BasicValueEnum<'c>, BasicBlock<'c>)>,
+    /// What was put last into slots, those of f32 aside, in this straight line of statements.
+    stored: HashMap<PointerValue<'c>, BasicValueEnum<'c>>,
     /// What was rounded to values of 8 bits, and to what type.
     rounded: RefCell<HashMap<IntValue<'c>, (FloatValue<'c>, DType)>>,
     /// How elements of 16 bits were made.

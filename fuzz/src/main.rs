@@ -243,7 +243,10 @@ fn fuzz(args: &Fuzz) -> Passed {
     let known = match &args.known {
         Some(path) => {
             let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-            text.lines().map(str::parse).collect::<Result<Vec<Id>, _>>()?
+            let case = |(n, line): (usize, &str)| {
+                line.parse().map_err(|e: String| format!("{}, line {}: {e}", path.display(), n + 1))
+            };
+            text.lines().enumerate().map(case).collect::<Result<Vec<Id>, _>>()?
         }
         None => vec![],
     };

@@ -372,8 +372,10 @@ fn narrow(bench: &mut Bench) -> Result<(), Error> {
         })?;
 
         let groups = k / kernels::GROUP;
-        let q = Buffer::from_slice(&bench.device, &kernels::pack_i4(&bytes(n * k, &mut rng)), &[n, k / 8])?;
-        let zero: Vec<u8> = bytes(n * groups, &mut rng).into_iter().map(|z| z % 16).collect();
+        let four_bits = |bytes: Vec<u8>| bytes.into_iter().map(|q| q % 16).collect::<Vec<u8>>();
+        let words = kernels::pack_i4(&four_bits(bytes(n * k, &mut rng)));
+        let q = Buffer::from_slice(&bench.device, &words, &[n, k / 8])?;
+        let zero = four_bits(bytes(n * groups, &mut rng));
         let zero = Buffer::from_slice(&bench.device, &zero, &[n, groups])?;
         let (x, scale) = (bench.random::<bf16>(&[m, k])?, bench.random::<bf16>(&[n, groups])?);
         bench.time::<bf16>("linear_i4", &size, work(2 * m * k + n * k / 2 + 3 * n * groups), |on| {

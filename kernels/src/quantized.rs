@@ -62,7 +62,7 @@ pub const GROUP: usize = 128;
 /// | `x` | .. × K, a multiple of 128 | `T` |
 /// | `weight` | N × K/8 | `u32`, eight q each |
 /// | `scale` | N × K/128 | `T` |
-/// | `zero` | N × K/128 | `u8` |
+/// | `zero` | N × K/128 | `u8`, below 128 |
 /// | `y` | .. × N | `T` |
 ///
 /// # Errors
@@ -86,6 +86,7 @@ pub fn linear_i4<T: Float>(
     y: &mut Buffer<T>,
 ) -> Result<(), Error> {
     let [m, n, k] = product(Form::of("x", x), Form::of("y", y))?;
+    whole_groups("x", x.shape(), k)?;
     let (x, mut y) = (seen(x, &[m, k])?, seen_mut(y, &[m, n])?);
     match choose::linear_i4(on.device(), T::DTYPE, m) {
         Packed::Weights(schedule) => {
@@ -102,13 +103,28 @@ pub fn linear_i4<T: Float>(
 /// So a tensor core that takes 16 weights of a row at once finds one in each of 16 words, and eight times in the same words.
 ///
 /// # Panics
-/// Where the weights are no whole groups.
+/// Where the weights are no whole groups, or one does not fit in four bits.
 pub fn pack_i4(q: &[u8]) -> Vec<u32> {
     assert!(q.len().is_multiple_of(GROUP), "{} weights are no whole groups of {GROUP}", q.len());
-    let word = |group: &[u8], w: usize| {
-        (0..8).fold(0, |word, e| word | u32::from(group[16 * e + w] & 15) << (4 * e))
-    };
+    if let Some(at) = q.iter().position(|q| *q > 15) {
+        panic!("weight {at} is {}, and four bits hold 0 to 15", q[at]);
+    }
+    let word =
+        |group: &[u8], w: usize| (0..8).fold(0, |word, e| word | u32::from(group[16 * e + w]) << (4 * e));
     q.chunks(GROUP).flat_map(|group| (0..16).map(move |w| word(group, w))).collect()
+}
+
+/// A length of whole groups.
+///
+/// # Errors
+/// [`Error::Shape`].
+fn whole_groups(name: &str, shape: &[usize], length: usize) -> Result<(), Error> {
+    match length.is_multiple_of(GROUP) {
+        true => Ok(()),
+        false => Err(Error::Shape(format!(
+            "`{name}` has shape {shape:?}, and {length} is no multiple of {GROUP}, for which there is one scale"
+        ))),
+    }
 }
 
 /// A linear layer of floats of eight bits with a scale for blocks of both factors:
@@ -143,6 +159,8 @@ pub fn linear_f8<T: Float>(
     y: &mut Buffer<T>,
 ) -> Result<(), Error> {
     let [m, n, k] = product(Form::of("x", x), Form::of("y", y))?;
+    whole_groups("x", x.shape(), k)?;
+    whole_groups("y", y.shape(), n)?;
     let (x, mut y) = (seen(x, &[m, k])?, seen_mut(y, &[m, n])?);
     let launch = kernels::scaled::linear_f8(&x, x_scale, weight, weight_scale, &mut y);
     enqueue(launch, choose::linear_f8(on.device(), T::DTYPE, m), on)

@@ -251,8 +251,8 @@ impl<'c> Codegen<'c, '_> {
         if let [element] = elements {
             return Ok(self.builder.build_bit_cast(element.llvm, word, "")?);
         }
-        if let [BasicValueEnum::FloatValue(a), BasicValueEnum::FloatValue(b)] =
-            elements.iter().map(|e| e.llvm).collect::<Vec<_>>()[..]
+        if let [a, b] = elements
+            && let (BasicValueEnum::FloatValue(a), BasicValueEnum::FloatValue(b)) = (a.llvm, b.llvm)
             && let Some(two) = self.paired([a, b], dtype)?
         {
             return match dtype {

@@ -1,4 +1,5 @@
-//! Two elements of 16 bits at once: what instructions of tensor cores take by twos is computed by twos where both are made in one way.
+//! Two elements of 16 bits at once: a register of an operand of tensor cores has two, and where both are computed in one way, one
+//! instruction computes both.
 //!
 //! ```text
 //! cvt(a >> 4 & 15) − z, cvt(b >> 4 & 15) − z   →   p = prmt(a, b, 0x5410)     the lower halves of both words
@@ -6,38 +7,39 @@
 //!                                                  p | 0x43004300             128 + n, as bf16 has it
 //!                                                  (p − {128, 128}) − {z, z}
 //! ```
-//! The elements that are one by one are left for nobody to read. Each result has the same bits as before: an element is rounded once,
-//! from a sum or difference that f32 would have as well, or it is exact.
+//! The scalar code stays, and LLVM removes it where nothing reads it. Results have the same bits as those of the scalar code: it computes
+//! in f32 and rounds to 16 bits, and f32 has so many bits more that rounding twice gives the same as rounding once (Figueroa, "When is
+//! double rounding innocuous?", 1995). A product of two bf16 may lie below the least normal f32, so it is computed in f32 here, too.
 //! Source: Kim and others, "Who says elephants can't run" (2022), for integers in the fraction of a float; PTX ISA 9.7.4 (`add`, `sub`,
 //! `mul` of `f16x2` and `bf16x2`), 9.7.9.7 (`prmt`), 9.7.8.6 (`lop3`).
 
-use super::{Codegen, Result, Value};
-use inkwell::values::{BasicValueEnum, FloatValue, InstructionOpcode, IntValue, VectorValue};
+use super::{Codegen, Result, Value, malformed};
+use inkwell::{
+    types::VectorType,
+    values::{BasicValueEnum, FloatValue, InstructionOpcode, IntValue, VectorValue},
+};
 use tile_dsl::{dtype::DType, op::BinOp};
 
 /// How an element of 16 bits was made.
 #[derive(Clone, Copy)]
 pub(super) enum Made<'c> {
     /// From two others, by an operation that is rounded once.
-    From(BinOp, [FloatValue<'c>; 2]),
+    Operation(BinOp, [FloatValue<'c>; 2]),
     /// From a small integer.
-    Whole(IntValue<'c>),
+    Integer(IntValue<'c>),
 }
 
-/// A number of a float type at which numbers are whole, so that the lower bits of its fraction count.
-pub(super) struct Ones {
-    /// Its bits.
-    pub bits: u64,
-    /// What it is, and how many integers from 0 on can be put into its fraction.
-    pub value: u64,
+/// The least number of a float type whose unit in the last place is 1: integers below it can be put into its fraction.
+struct UnitUlp {
+    bits: u64,
+    value: u64,
 }
 
-/// The least number from which on numbers of a type are one apart.
-pub(super) fn ones(dtype: DType) -> Option<Ones> {
+fn unit_ulp(dtype: DType) -> Option<UnitUlp> {
     match dtype {
-        DType::F32 => Some(Ones { bits: 0x4b00_0000, value: 1 << 23 }),
-        DType::F16 => Some(Ones { bits: 0x6400, value: 1 << 10 }),
-        DType::BF16 => Some(Ones { bits: 0x4300, value: 1 << 7 }),
+        DType::F32 => Some(UnitUlp { bits: 0x4b00_0000, value: 1 << 23 }),
+        DType::F16 => Some(UnitUlp { bits: 0x6400, value: 1 << 10 }),
+        DType::BF16 => Some(UnitUlp { bits: 0x4300, value: 1 << 7 }),
         _ => None,
     }
 }
@@ -94,37 +96,39 @@ fn most(x: IntValue<'_>, unsigned: bool) -> Option<u64> {
 }
 
 impl<'c> Codegen<'c, '_> {
-    /// A small integer as a float, which is exact: its bits are put into the fraction of a number from which on numbers are one apart.
+    /// A small integer as a float, which is exact: its bits are put into the fraction of a number whose unit in the last place is 1.
     pub(super) fn small_integer(&self, to: DType, x: Value<'c>) -> Result<Option<FloatValue<'c>>> {
-        let (int, ones) = (x.int()?, ones(to));
-        let Some(ones) =
-            ones.filter(|ones| most(int, x.ty.is_unsigned()).is_some_and(|most| most < ones.value))
-        else {
-            return Ok(None);
-        };
+        let int = x.int()?;
+        let fits = |unit: &UnitUlp| most(int, x.ty.is_unsigned()).is_some_and(|most| most < unit.value);
+        let Some(unit) = unit_ulp(to).filter(fits) else { return Ok(None) };
         let (builder, float) = (&self.builder, self.float_type(to)?);
         let width = if to.bytes() == 2 { self.context.i16_type() } else { self.context.i32_type() };
         let bits = match int.get_type().get_bit_width() > width.get_bit_width() {
             true => builder.build_int_truncate(int, width, "")?,
             false => builder.build_int_z_extend(int, width, "")?,
         };
-        let put = builder.build_or(bits, width.const_int(ones.bits, false), "")?;
+        let put = builder.build_or(bits, width.const_int(unit.bits, false), "")?;
         let put = builder.build_bit_cast(put, float, "")?.into_float_value();
-        let whole = builder.build_float_sub(put, float.const_float(ones.value as f64), "")?;
+        let whole = builder.build_float_sub(put, float.const_float(unit.value as f64), "")?;
         if to.bytes() == 2 {
             let int = builder.build_int_z_extend(int, self.context.i32_type(), "")?;
-            self.made.borrow_mut().insert(whole, Made::Whole(int));
+            self.made.borrow_mut().insert(whole, Made::Integer(int));
         }
         Ok(Some(whole))
     }
 
-    /// Notes how an element of 16 bits was made.
-    pub(super) fn note(&self, op: BinOp, operands: [Value<'c>; 2], result: Value<'c>) -> Result<()> {
+    /// Keeps how an element of 16 bits was made.
+    pub(super) fn record_operation(
+        &self,
+        op: BinOp,
+        operands: [Value<'c>; 2],
+        result: Value<'c>,
+    ) -> Result<()> {
         if result.ty.is_float()
             && result.ty.bytes() == 2
             && matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul)
         {
-            let made = Made::From(op, [operands[0].float()?, operands[1].float()?]);
+            let made = Made::Operation(op, [operands[0].float()?, operands[1].float()?]);
             self.made.borrow_mut().insert(result.float()?, made);
         }
         Ok(())
@@ -134,14 +138,14 @@ impl<'c> Codegen<'c, '_> {
     pub(super) fn paired(&self, two: [FloatValue<'c>; 2], dtype: DType) -> Result<Option<VectorValue<'c>>> {
         let made = two.map(|x| self.made.borrow().get(&x).copied());
         match made {
-            [Some(Made::From(op, a)), Some(Made::From(other, b))] if op == other => {
+            [Some(Made::Operation(op, a)), Some(Made::Operation(other, b))] if op == other => {
                 self.computed(op, [[a[0], b[0]], [a[1], b[1]]], dtype).map(Some)
             }
-            [Some(Made::Whole(a)), Some(Made::Whole(b))] => {
-                let Some(ones) = ones(dtype) else { return Ok(None) };
-                let put = self.put([a, b], dtype)?;
-                let each = self.float_type(dtype)?.const_float(ones.value as f64);
-                let each = inkwell::types::VectorType::const_vector(&[each, each]);
+            [Some(Made::Integer(a)), Some(Made::Integer(b))] => {
+                let Some(unit) = unit_ulp(dtype) else { return Ok(None) };
+                let put = self.in_fractions([a, b], dtype)?;
+                let each = self.float_type(dtype)?.const_float(unit.value as f64);
+                let each = VectorType::const_vector(&[each, each]);
                 Ok(Some(self.builder.build_float_sub(put, each, "")?))
             }
             _ => Ok(None),
@@ -155,12 +159,8 @@ impl<'c> Codegen<'c, '_> {
         }
         let mut pair = self.float_type(dtype)?.vec_type(2).get_poison();
         for (n, x) in (0u64..).zip(two) {
-            pair = self.builder.build_insert_element(
-                pair,
-                x,
-                self.context.i32_type().const_int(n, false),
-                "",
-            )?;
+            let index = self.context.i32_type().const_int(n, false);
+            pair = self.builder.build_insert_element(pair, x, index, "")?;
         }
         Ok(pair)
     }
@@ -171,12 +171,16 @@ impl<'c> Codegen<'c, '_> {
         let made = |x: FloatValue<'c>| self.made.borrow().get(&x).copied();
         if let (
             BinOp::Sub,
-            [Some(Made::Whole(a)), Some(Made::Whole(b))],
-            [Some(Made::Whole(c)), Some(Made::Whole(d))],
+            [Some(Made::Integer(a)), Some(Made::Integer(b))],
+            [Some(Made::Integer(c)), Some(Made::Integer(d))],
         ) = (op, x.map(made), y.map(made))
         {
             // What both have more than the integers cancels.
-            return Ok(builder.build_float_sub(self.put([a, b], dtype)?, self.put([c, d], dtype)?, "")?);
+            return Ok(builder.build_float_sub(
+                self.in_fractions([a, b], dtype)?,
+                self.in_fractions([c, d], dtype)?,
+                "",
+            )?);
         }
         let (x, y) = (self.pair(x, dtype)?, self.pair(y, dtype)?);
         let native = dtype == DType::F16 || self.kernel.target.sm >= 90;
@@ -198,11 +202,11 @@ impl<'c> Codegen<'c, '_> {
         }
     }
 
-    /// Two small integers in the fractions of two numbers from which on numbers are one apart.
-    fn put(&self, two: [IntValue<'c>; 2], dtype: DType) -> Result<VectorValue<'c>> {
+    /// Two small integers in the fractions of two numbers whose unit in the last place is 1.
+    fn in_fractions(&self, two: [IntValue<'c>; 2], dtype: DType) -> Result<VectorValue<'c>> {
         let (builder, word) = (&self.builder, self.context.i32_type());
         let number = |n: u64| word.const_int(n, false);
-        let ones = ones(dtype).map_or(0, |ones| ones.bits);
+        let unit = unit_ulp(dtype).map_or(0, |unit| unit.bits);
         let halves = |[a, b]: [IntValue<'c>; 2], which: usize| {
             let args = [a.into(), b.into(), number(HALVES[which]).into()];
             Ok::<_, crate::CompileError>(self.call("llvm.nvvm.prmt", &[], &args)?.into_int_value())
@@ -216,14 +220,17 @@ impl<'c> Codegen<'c, '_> {
             [Some(a), Some(b)] if (a.shift, a.mask) == (b.shift, b.mask) && a.end() <= 16 => {
                 (halves([a.word, b.word], 0)?, a.shift, Some(a.mask))
             }
-            [Some(a), Some(b)] if (a.shift, a.mask) == (b.shift, b.mask) && a.shift >= 16 => {
+            // A mask beyond the word would reach into the other one.
+            [Some(a), Some(b)]
+                if (a.shift, a.mask) == (b.shift, b.mask) && a.shift >= 16 && a.end() <= 32 =>
+            {
                 (halves([a.word, b.word], 1)?, a.shift - 16, Some(a.mask))
             }
             _ => (halves(two, 0)?, 0, None),
         };
         let moved =
             if shift == 0 { both } else { builder.build_right_shift(both, number(shift), false, "")? };
-        let (more, mask) = (number(ones | ones << 16), mask.map(|mask| number(mask | mask << 16)));
+        let (more, mask) = (number(unit | unit << 16), mask.map(|mask| number(mask | mask << 16)));
         let put = match mask {
             Some(mask) => self.masked_or(moved, mask, more)?,
             None => builder.build_or(moved, more, "")?,
@@ -231,7 +238,7 @@ impl<'c> Codegen<'c, '_> {
         Ok(builder.build_bit_cast(put, self.float_type(dtype)?.vec_type(2), "")?.into_vector_value())
     }
 
-    /// `x & mask | more` by one instruction: of two constants `ptxas` makes two.
+    /// `x & mask | more` by one instruction: where both are constants, `ptxas` makes two.
     fn masked_or(&self, x: IntValue<'c>, mask: IntValue<'c>, more: IntValue<'c>) -> Result<IntValue<'c>> {
         let word = self.context.i32_type();
         let ty = word.fn_type(&[word.into(); 3], false);
@@ -241,7 +248,7 @@ impl<'c> Codegen<'c, '_> {
         let call = self.builder.build_indirect_call(ty, function, &args, "")?;
         match call.try_as_basic_value().basic() {
             Some(BasicValueEnum::IntValue(word)) => Ok(word),
-            _ => super::malformed("lop3 without a result"),
+            _ => malformed("lop3 without a result"),
         }
     }
 }

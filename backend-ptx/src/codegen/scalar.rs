@@ -251,7 +251,7 @@ impl<'c> Codegen<'c, '_> {
             let wide = [self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?];
             let result = self.function(|m, [x, y]| (real.code)(m, x, y), wide, a.ty != F32)?;
             let result = self.cast(a.ty, self.value(result, F32))?;
-            self.note(op, [a, b], result)?;
+            self.record_operation(op, [a, b], result)?;
             return Ok(result);
         }
         let (x, y) = (a.int()?, b.int()?);

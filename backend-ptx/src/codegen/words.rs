@@ -92,7 +92,7 @@ impl<'c> Codegen<'c, '_> {
     /// What a slot holds that is no word's.
     pub(super) fn held(&self, slot: PointerValue<'c>, ty: DType) -> Result<BasicValueEnum<'c>> {
         match self.stored.get(&slot) {
-            Some((value, _)) => Ok(*value),
+            Some(value) => Ok(*value),
             None => Ok(self.builder.build_load(self.llvm_type(ty), slot, "")?),
         }
     }
@@ -106,8 +106,8 @@ impl<'c> Codegen<'c, '_> {
         if !self.words.contains(&frag) {
             let (pointer, ty) = self.frag_slot(frag, slot)?;
             self.builder.build_store(pointer, value.llvm)?;
-            if let (true, Some(block)) = (ty != DType::F32, self.builder.get_insert_block()) {
-                self.stored.insert(pointer, (value.llvm, block));
+            if ty != DType::F32 {
+                self.stored.insert(pointer, value.llvm);
             }
             return Ok(());
         }
@@ -159,9 +159,8 @@ impl<'c> Codegen<'c, '_> {
             }
             Expr::Slot { frag, slot } if !self.words.contains(frag) => {
                 let (pointer, _) = self.frag_slot(*frag, *slot)?;
-                let here = self.builder.get_insert_block();
                 match self.stored.get(&pointer) {
-                    Some((BasicValueEnum::IntValue(bits), block)) if Some(*block) == here => Some(*bits),
+                    Some(BasicValueEnum::IntValue(bits)) => Some(*bits),
                     _ => None,
                 }
             }

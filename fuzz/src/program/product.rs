@@ -133,10 +133,19 @@ fn factor(
     let computed = match pick(&["", "", "", "", "scaled", "wide", "cut", "packed"]) {
         // Small integers in parts of words.
         "packed" => {
-            let shift =
-                pick(&["0_i32", "4_i32", "8_i32", "12_i32", "16_i32", "28_i32", "4_i32 * (iota(k) % 8_i32)"]);
-            let part = format!("and(shr(load(x6, [k]), {shift}), 15_u32).cast::<{dtype}>()");
-            let from = pick(&["and(load(x6, [k]), 7_u32)", "load(x7, [k])"]);
+            let shift = pick(&[
+                "0_i32",
+                "4_i32",
+                "30_i32",
+                "12_i32",
+                "16_i32",
+                "28_i32",
+                "4_i32 * (iota(k) % 8_i32)",
+            ]);
+            // Neighbours differ in all of their bits.
+            let word = "(load(x6, [k]) * 2654435761_u32)";
+            let part = format!("and(shr({word}, {shift}), 15_u32).cast::<{dtype}>()");
+            let from = pick(&["and(load(x6, [k]), 7_u32)", "and(load(x7, [k]).cast::<u32>(), 15_u32)"]);
             let numbers = format!("({part} - {from}.cast::<{dtype}>())");
             match pick(&["", "alone"]) {
                 "alone" => format!("{load} + {numbers}"),

@@ -142,9 +142,9 @@ fn choices(n: usize, k: usize) {
             let (first, round) = (turn % sizes.len(), turn / sizes.len());
             sizes.rotate_left(first);
             let mut compared = 0;
-            for (n, values) in sizes.iter().enumerate() {
+            for (at, values) in sizes.iter().enumerate() {
                 let dims = dims(&source, values);
-                let gpu = [&gpu::H200, &gpu::A100][(n + round) % 2];
+                let gpu = [&gpu::H200, &gpu::A100][(at + round) % 2];
                 let wanted = Wanted { kernel: &source.kernel, dtype, sizes: &dims, column_major: &none, gpu };
                 let chosen = match choose(&wanted) {
                     Ok(chosen) => chosen,

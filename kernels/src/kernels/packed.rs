@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// y = x·((q − zero) · scale)ᵀ. Bits 4e to 4e+3 of word w of a group are its weight 16e + w.
+/// y = x·((q − zero) · scale)ᵀ. Bits 4e to 4e+3 of word w of a group are its weight 16e + w. Zeros are below 128.
 #[tile_kernel]
 pub fn linear_i4<T: Float>(
     x: &Tensor<T, M, { 128 * G }>,
@@ -16,14 +16,14 @@ pub fn linear_i4<T: Float>(
     let mut acc = zeros::<f32>([i, j]);
     for g in tiles(G) {
         let q = load(weight, [j, 16 * g + w]) >> (4 * e) & 15;
-        let z = load(zero, [j, g]).cast::<u32>() & 15;
+        let z = load(zero, [j, g]).cast::<u32>() & 127;
         let v = (q.cast::<T>() - z.cast::<T>()) * load(scale, [j, g]);
         acc = dot(load(x, [i, 128 * g + 16 * e + w]), v, acc);
     }
     store(y, [i, j], acc.cast::<T>());
 }
 
-/// The same, but a scale multiplies the sum of its group.
+/// As `linear_i4`, but a scale multiplies the sum of its group.
 #[tile_kernel]
 pub fn linear_i4_groups<T: Float>(
     x: &Tensor<T, M, { 128 * G }>,
@@ -37,7 +37,7 @@ pub fn linear_i4_groups<T: Float>(
     let mut acc = zeros::<f32>([i, j]);
     for g in tiles(G) {
         let q = load(weight, [j, 16 * g + w]) >> (4 * e) & 15;
-        let z = load(zero, [j, g]).cast::<u32>() & 15;
+        let z = load(zero, [j, g]).cast::<u32>() & 127;
         let v = q.cast::<T>() - z.cast::<T>();
         let part = dot(load(x, [i, 128 * g + 16 * e + w]), v, zeros::<f32>([i, j, g]));
         acc += sum(part * load(scale, [j, g]).cast::<f32>(), g);
@@ -45,7 +45,7 @@ pub fn linear_i4_groups<T: Float>(
     store(y, [i, j], acc.cast::<T>());
 }
 
-/// The first of both, of words that hold eight weights in their order: the layout of GPTQ.
+/// As `linear_i4`, of words that hold eight weights in their order, as those of GPTQ do.
 #[tile_kernel]
 pub fn linear_i4_in_order<T: Float>(
     x: &Tensor<T, M, { 128 * G }>,
@@ -102,7 +102,7 @@ schedule! {
         tensor_core(acc: wgmma(64, 64); swapped);
         pipeline(g, 4);
     }
-    /// Few rows of x: a warp a group of 128 points, and four of them add up what they have. What a step needs is copied three steps ahead.
+    /// Few rows of x: a warp a group of 128 points, and four of them add up what they have. Copies have three stages.
     pub few for linear_i4_groups<f16 | bf16> {
         tile(i = 8, j = 32, g = 4);
         tensor_core(part: mma; swapped);

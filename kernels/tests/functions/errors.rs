@@ -123,3 +123,27 @@ fn types_steps_and_promises() {
     says(kv_append(s, &k, &v, &slots, &mut kc, &mut vc), &["kv_append"]);
     says(scatter_rows(s, &slots, &zeros(&[2, 4]), &mut zeros(&[3, 4])), &["scatter_rows"]);
 }
+
+#[test]
+fn lengths_that_are_no_whole_groups() {
+    let s = &stream();
+    let words = Buffer::<u32>::zeros(&DEVICE, &[4, 25]).unwrap();
+    let (scale, zero) = (zeros(&[4, 1]), Buffer::<u8>::zeros(&DEVICE, &[4, 1]).unwrap());
+    let four = linear_i4(s, &zeros(&[2, 200]), &words, &scale, &zero, &mut zeros(&[2, 4]));
+    says(four, &["`x` has shape [2, 200]", "200 is no multiple of 128"]);
+    let eight = |shape: &[usize]| Buffer::<f8>::zeros(&DEVICE, shape).unwrap();
+    let blocks = |k, n| {
+        let (xs, ws) = (zeros(&[1, 2]), zeros(&[1, 1]));
+        linear_f8(s, &eight(&[2, k]), &xs, &eight(&[n, k]), &ws, &mut zeros(&[2, n]))
+    };
+    says(blocks(100, 128), &["`x` has shape [2, 100]", "100 is no multiple of 128"]);
+    says(blocks(128, 100), &["`y` has shape [2, 100]", "100 is no multiple of 128"]);
+}
+
+#[test]
+#[should_panic(expected = "weight 3 is 16, and four bits hold 0 to 15")]
+fn weights_of_five_bits() {
+    let mut q = [0; GROUP];
+    q[3] = 16;
+    pack_i4(&q);
+}

@@ -1,7 +1,7 @@
 //! Layers of weights that have four bits, and of blocks with a scale each.
 
 use crate::{each_type, support::*};
-use tilewright::{Float, prelude::f8};
+use tilewright::{DType, Float, Variant, prelude::f8};
 use tilewright_kernels::kernels::{packed, scaled};
 
 /// Weights of a group in one word.
@@ -16,7 +16,7 @@ fn four_bits<T: Float>() {
         let k = groups * GROUP;
         let number = |n: usize| (n * 40_503 + n / 5 * 17) as u32 % 16;
         let q: Vec<u32> = (0..n * k).map(number).collect();
-        let zero: Vec<u8> = (0..n * groups).map(|n| (n * 7 % 16) as u8).collect();
+        let zero: Vec<u8> = (0..n * groups).map(|n| (n * 7 % 19 + n % 2 * 100) as u8).collect();
         let (x, scale) = (normal::<T>(1, m * k), normal::<T>(2, n * groups));
         // Whether weights are rounded, or a scale multiplies the sum of its group.
         let exact = |rounded: bool| {
@@ -76,6 +76,19 @@ fn four_bits<T: Float>() {
 #[test]
 fn layers_of_four_bits() {
     each_type!(four_bits);
+}
+
+/// Weights become elements of 16 bits two at once, and no conversion is left.
+#[test]
+fn weights_are_computed_by_twos() {
+    for schedule in packed::SCHEDULES.iter().filter(|s| s.kernel() != "linear_i4_in_order") {
+        for dtype in [DType::F16, DType::BF16].into_iter().filter(|_| !schedule.name().starts_with("plain")) {
+            let text = tilewright::ptx(*schedule, Some(dtype), Variant::Aligned).unwrap().text;
+            assert!(text.contains("lop3.b32"), "{} in {dtype}", schedule.name());
+            let converted = format!("cvt.rn.{dtype}.u");
+            assert!(!text.contains(&converted), "{} in {dtype}", schedule.name());
+        }
+    }
 }
 
 fn blocks<T: Float>() {

@@ -12,12 +12,17 @@
 //! registers in which the atom leaves them; where such a reader is a sum of products itself, the first rule takes that back
 //! for an atom of its own. Where such a sum has lanes of another atom already, it keeps them.
 //!
-//! Conditions. The value is a sum in f32, or of integers in i32, of products of two factors, exact conversions aside, of a type that the
-//! atom multiplies. m is an axis of the value and of the first factor only, n one of the value and of the second only, k
-//! one of both factors only; of several the last whose loop the atom divides. Of each of them the innermost loop stands inside of the value's `let`, is a plain one and
-//! is a multiple of the atom long. Readers: the conditions of `bind`, for lanes.
-//! Of `wgmma` the factor with columns is a staged copy; that with rows may be computed. Of 8 bits, four lanes exchange what they computed
-//! from the sums of another product: they have it by twos and multiply it by fours.
+//! Conditions:
+//!
+//! - The value is a sum in f32, or of integers in i32.
+//! - What is summed are products of two factors, exact conversions aside, of a type that the atom multiplies.
+//! - m is an axis of the value and of the first factor only, n one of the value and of the second only, k one of both factors only.
+//! - Of several such k, the last one is taken whose loop the atom divides.
+//! - Of each axis the innermost loop stands inside of the value's `let`, is a plain one and is a multiple of the atom long.
+//! - Readers: the conditions of `bind`, for lanes.
+//! - Of `wgmma` the factor with columns is a staged copy; that with rows may be computed. Of 8 bits, four lanes exchange what they
+//!   computed from the sums of another product: they have it by twos and multiply it by fours.
+//!
 //! Cost: what an instruction reads itself is staged, in rows that it reads; shapes are multiples of the atom.
 //! Source: PTX ISA 9.7.15.5; tensorisation by rewriting (Hagedorn et al., ICFP 2020; Exo, PLDI 2022).
 
