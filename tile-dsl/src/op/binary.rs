@@ -9,7 +9,7 @@ use super::{
     functions::{Function, Machine, Reg},
     random,
     results::{
-        BITS, DIFFERENCE, LARGER, PRODUCT, QUOTIENT, SHIFTED_LEFT, SHIFTED_RIGHT, SMALLER, SUM,
+        BITS, COMMON_BITS, DIFFERENCE, LARGER, PRODUCT, QUOTIENT, SHIFTED_LEFT, SHIFTED_RIGHT, SMALLER, SUM,
         WHOLE_QUOTIENT,
     },
     unary::{Magnitude, of_zero},
@@ -380,7 +380,7 @@ operators! {
             checked: |x, y| Some(x & y),
             wraps: false,
             neutral: [Some(-1), Some(-1)],
-            results: BITS,
+            results: COMMON_BITS,
         }),
         truth: Some(|x, y| x && y),
     };

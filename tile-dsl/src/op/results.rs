@@ -49,6 +49,14 @@ pub(super) const BITS: Results = Results {
     },
     unit: Unit::Whole,
 };
+/// Bits that both have: no more than an operand that is not negative.
+pub(super) const COMMON_BITS: Results = Results {
+    range: |a, b| match [a, b].iter().filter(|x| x[0] >= 0.0).map(|x| x[1]).reduce(f64::min) {
+        Some(most) => [0.0, most],
+        None => (BITS.range)(a, b),
+    },
+    unit: Unit::Whole,
+};
 pub(super) const SHIFTED_LEFT: Results = Results {
     range: |[lo, hi], [_, most]| {
         let factor = most.clamp(0.0, 32.0).exp2();
