@@ -214,8 +214,11 @@ fn wrong(command: &[&str], helps: &BTreeMap<String, String>) -> Option<String> {
     }
     let of_package = |name: &&str| root().join(package).join(format!("examples/{name}.rs")).exists();
     match value("--example") {
+        // Examples of packages take no options, but names of what to run, which stand in them in quotes.
         Some(name) if !package.is_empty() && of_package(name) => {
-            (!program.is_empty()).then(|| "it takes no options".into())
+            let source = read(root().join(package).join(format!("examples/{name}.rs")));
+            let unknown = program.iter().find(|word| !source.contains(&format!("(\"{word}\",")));
+            unknown.map(|word| format!("it takes no {word}"))
         }
         Some(&("latency" | "dlpack")) => (!program.is_empty()).then(|| "it takes no options".into()),
         Some(name) => match helps.get(*name) {
@@ -252,6 +255,7 @@ fn commands_name_programs_options_and_schedules_that_exist() {
         "cargo run --example matmul -- --shedule all",
         "cargo test --test golden",
         "cargo test -p tile-dls --lib",
+        "cargo run -p tilewright-kernels --example bench -- narow",
     ] {
         let words: Vec<_> = command.split_whitespace().collect();
         assert!(wrong(&words, &helps).is_some(), "{command}");
