@@ -120,6 +120,8 @@ pub struct LeftOut {
 
 /// Boxes of tensor maps.
 const BOXES: &str = "a tensor map moves whole boxes: no lanes ask for addresses of their own";
+/// Words of steps that CTAs look back at.
+const LOOKS: &str = "how far a CTA looks back, and how often, depends on which steps are known";
 /// Operands of asynchronous MMA.
 const OPERANDS: &str =
     "asynchronous MMA reads its operands by descriptors: no wavefronts of lanes are counted";
@@ -356,8 +358,12 @@ impl<'a> Walk<'a, '_> {
                 let matrices = values.len() as u32 / 2;
                 self.matrices(stmt, (*shared, Form::StoreMatrices), offset, matrices, lanes)?;
             }
+            Stmt::LookBack { dst, words, .. } => {
+                self.leave_out(self.kernel.params[*words as usize].name(), LOOKS);
+                self.define(*dst, Value::Unknown);
+            }
             Stmt::Arrive { dst, counters, offset, parts, guard, .. } => {
-                self.arrive(stmt, *dst, (*counters, offset, *parts), guard.as_ref(), lanes)?;
+                self.arrive(stmt, *dst, (*counters, offset, parts), guard.as_ref(), lanes)?;
             }
             Stmt::Async(Async::Copy { map, .. } | Async::Store { map, .. }) => {
                 let tensor = match &self.kernel.params[*map as usize] {
@@ -510,7 +516,7 @@ impl<'a> Walk<'a, '_> {
         &mut self,
         stmt: &Stmt,
         dst: Var,
-        (counters, offset, parts): (u32, &Expr, u32),
+        (counters, offset, parts): (u32, &Expr, &Expr),
         guard: Option<&Expr>,
         lanes: u32,
     ) -> Told<()> {
@@ -530,9 +536,12 @@ impl<'a> Walk<'a, '_> {
             let mut last = true;
             if counted != 0 && self.whole {
                 let at = self.place(stmt, Mem::Global(counters), offset)?.get(0);
+                let Value::Int(parts) = self.eval(parts)? else {
+                    return Err(TrafficError::Elements(first_line(&print::stmt(self.kernel, stmt))));
+                };
                 let before = self.counters.entry((counters, at)).or_insert(0);
                 *before += 1;
-                last = *before == parts;
+                last = i64::from(*before) == parts.get(0);
                 if last {
                     *before = 0;
                 }

@@ -326,7 +326,9 @@ fn adds_in_any_order(program: &Program) -> bool {
         let added = a.combines.as_ref().is_some_and(|(op, _)| *op == RedOp::Add);
         added && program.nest.elem(a.tensor).is_float()
     };
-    program.schedule.directives.iter().any(|d| atomic(&d.kind)) || program.nest.accesses.iter().any(rounds)
+    let looks = |d: &DirectiveKind| matches!(d, DirectiveKind::Lookback(_));
+    program.schedule.directives.iter().any(|d| atomic(&d.kind) || looks(&d.kind))
+        || program.nest.accesses.iter().any(rounds)
 }
 
 fn bits(elements: &Elements) -> Vec<u64> {

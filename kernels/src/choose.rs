@@ -361,12 +361,17 @@ pub fn linear_i8(device: &Device, [m, n, k]: [usize; 3]) -> Chosen {
     }
 }
 
+/// From so many elements on, a row is worth more than one CTA where there are fewer rows than a GPU has CTAs at once. Not measured.
+const LONG: usize = 16 * 1024;
+const FEW_LONG: usize = 256;
+
 /// For [`crate::cumsum`] and [`crate::compact`]: rows and their length.
 pub fn scan([rows, length]: [usize; 2]) -> [Chosen; 2] {
     // Short rows leave most threads of a CTA idle, and few rows most CTAs. Not measured.
-    match length <= 64 && rows > length {
-        true => [&scan::serial, &scan::compact_serial],
-        false => [&scan::rows, &scan::compact_rows],
+    match length {
+        0..=64 if rows > length => [&scan::serial, &scan::compact_serial],
+        LONG.. if rows < FEW_LONG => [&scan::long, &scan::compact_long],
+        _ => [&scan::rows, &scan::compact_rows],
     }
 }
 

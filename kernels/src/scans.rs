@@ -10,7 +10,8 @@ use tilewright::{Buffer, Error, Float};
 /// The sums of each row so far: element n of a row of y is the sum of the elements 0 to n of that row of x.
 ///
 /// The last dimension is the row; all others count rows.
-/// Sums are in `f32`, and each is rounded once.
+/// Sums are in `f32`, and each is rounded once. Of a few rows of 16384 elements and more, CTAs add up the parts in the order in which
+/// they are known, so that the last bit of a sum may differ between launches.
 ///
 /// | Tensor | Shape | Elements |
 /// |---|---|---|

@@ -170,7 +170,7 @@ impl Directive {
             "reduce" => body.find(':'),
             "unroll" | "serpentine" | "vectorize" => body.find(" in "),
             "split" | "reorder" | "pipeline" | "interleave" | "split_k" | "order" | "registers" | "issue"
-            | "produce" | "persistent" => Some(0),
+            | "produce" | "persistent" | "lookback" => Some(0),
             _ => None,
         };
         let (list, shared) = body.split_at(shared_from.unwrap_or(body.len()));
@@ -182,7 +182,7 @@ impl Directive {
                 found => found.unwrap_or(head.len()),
             };
             let subject = if name == "reorder" { within(shared) } else { head[..end].trim() };
-            let implied = if matches!(name, "pipeline" | "split_k") { ".o" } else { ".t" };
+            let implied = if matches!(name, "pipeline" | "split_k" | "lookback") { ".o" } else { ".t" };
             let subject = subject.strip_suffix(implied).unwrap_or(subject);
             let subject = match name {
                 "unroll" | "serpentine" | "vectorize" => format!("{subject}{shared}"),

@@ -18,6 +18,7 @@ mod integers;
 mod joined;
 mod legal;
 mod limits;
+mod lookback;
 mod multiple;
 mod narrow;
 mod online;

@@ -146,6 +146,7 @@ pub(crate) mod interleave;
 pub(crate) mod issue;
 pub(crate) mod launch;
 pub(crate) mod layout;
+pub(crate) mod lookback;
 pub(crate) mod multiple;
 pub(crate) mod occupancy;
 pub(crate) mod online;
@@ -328,6 +329,7 @@ directives! {
     order::Order [Order = "order"],
     assemble::Assemble [Assemble = "assemble"],
     launch::Launch [Launch = "launch"],
+    lookback::Lookback [],
 }
 
 /// The part of [`Definition`] that is asked of a directive with its arguments.

@@ -171,17 +171,19 @@ pub struct GridAxis {
     pub tile: u32,
     /// Points after which tiles start over; the last one before has fewer points. Those of an axis whose tiles are all of one size.
     pub period: u32,
+    /// Tiles that there are at least, even without a point.
+    pub least: u32,
 }
 
 impl GridAxis {
     /// An axis whose tiles are all of one size.
     pub const fn of(extent: Extent, tile: u32) -> Self {
-        GridAxis { extent, tile, period: tile }
+        GridAxis { extent, tile, period: tile, least: 0 }
     }
 
     /// Tiles of so many points.
     pub fn tiles(&self, extent: u64) -> u64 {
-        tiles(extent, self.tile, self.period).into_iter().sum()
+        tiles(extent, self.tile, self.period).into_iter().sum::<u64>().max(self.least.into())
     }
 }
 

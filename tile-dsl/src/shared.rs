@@ -153,6 +153,7 @@ impl Allocation {
         finder.turns();
         finder.numbers();
         finder.again();
+        finder.before();
         let Finder { clock, mut buffers, found, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
         let is_parts = |b: &Buffer| matches!(b.content, Content::Parts(_));
@@ -499,6 +500,18 @@ impl<'p> Finder<'p> {
         }
     }
 
+    /// What CTAs that look back draw, and are told.
+    fn before(&mut self) {
+        let Some(handed) = self.plan.handed else { return };
+        let drawn = std::iter::once((Content::Drawn, DType::I32));
+        let told =
+            handed.states.iter().map(|s| (Content::Before(s.value), self.plan.nest.value(s.value).dtype));
+        for (content, dtype) in drawn.chain(told).collect::<Vec<_>>() {
+            let buffer = self.buffer((content, 0), dtype, 1, Size::Value(vec![1]), SpanId::NONE);
+            self.buffers[buffer].alone = true;
+        }
+    }
+
     /// The mbarriers of a channel, where copies come by tensor maps.
     fn full(&mut self, channel: &Channel) -> Option<usize> {
         let comes = |full: &Full| *full == Full::Mbarrier;
@@ -548,6 +561,8 @@ impl<'p> Finder<'p> {
             Content::NumberEmpty => "number.empty".into(),
             Content::Verdict => "verdict".into(),
             Content::Again => "again".into(),
+            Content::Drawn => "drawn".into(),
+            Content::Before(value) => format!("{}.before", nest.value(value).name),
             Content::Full(copy) => format!("{}.full", nest.copy_word(copy)),
             Content::Empty(copy) => format!("{}.empty", nest.copy_word(copy)),
         };

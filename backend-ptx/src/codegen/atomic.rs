@@ -86,13 +86,15 @@ impl<'c> Codegen<'c, '_> {
         &mut self,
         dst: Var,
         (counters, offset): (u32, &Expr),
-        parts: u32,
+        parts: &Expr,
         guard: Option<&Expr>,
         group: Option<Group>,
     ) -> Result<()> {
         let i32_type = self.context.i32_type();
         let (counter, _) = self.address(Mem::Global(counters), offset)?;
         let zero = i32_type.const_zero();
+        let parts = self.expr(parts)?.int()?;
+        let most = self.builder.build_int_sub(parts, i32_type.const_int(1, false), "")?;
         self.barrier(group)?;
         let tid = self.expr(&Expr::Tid)?.int()?;
         let mut elected = self.builder.build_int_compare(IntPredicate::EQ, tid, zero, "")?;
@@ -108,7 +110,6 @@ impl<'c> Codegen<'c, '_> {
         let join = self.context.append_basic_block(self.function, "arrived");
         self.builder.build_conditional_branch(elected, then, join)?;
         self.builder.position_at_end(then);
-        let most = i32_type.const_int(u64::from(parts) - 1, false);
         let arguments = [counter.as_basic_value_enum(), most.into()];
         let text = "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;";
         let count = self.assembly(text, Some(i32_type.into()), "=r,l,r", &arguments)?;

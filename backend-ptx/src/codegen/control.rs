@@ -63,6 +63,9 @@ impl<'c> Codegen<'c, '_> {
             Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
             Stmt::While { cond, body } => self.while_loop(cond, body),
             Stmt::Take { dst, counters, offset, most } => self.take(*dst, (*counters, offset), most),
+            Stmt::LookBack { dst, words, offset, step, op, value, start } => {
+                self.look_back(*dst, (*words, offset), step, *op, [value, start])
+            }
             Stmt::Alike { dst, shared, offset } => {
                 let (dst, mem) = (vec![*dst], Mem::Shared(*shared));
                 self.block(&[Stmt::Load { dst, mem, offset: offset.clone(), guard: None }])
@@ -133,7 +136,7 @@ impl<'c> Codegen<'c, '_> {
                 self.combine(*op, (*mem, offset), values, guard.as_ref())
             }
             Stmt::Arrive { dst, counters, offset, parts, guard, group } => {
-                self.arrive(*dst, (*counters, offset), *parts, guard.as_ref(), *group)
+                self.arrive(*dst, (*counters, offset), parts, guard.as_ref(), *group)
             }
         }
     }
@@ -236,7 +239,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// `shfl.sync` moves 32 bits; narrower values travel widened.
-    fn shuffle(&self, value: Value<'c>, mode: &str, lanes: u32, bounds: u32) -> Result<Value<'c>> {
+    pub(super) fn shuffle(&self, value: Value<'c>, mode: &str, lanes: u32, bounds: u32) -> Result<Value<'c>> {
         let carrier = match value.ty {
             DType::I64 => return malformed("a shuffle of 64 bits"),
             dtype if dtype.is_float() => F32,

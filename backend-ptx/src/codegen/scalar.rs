@@ -241,7 +241,7 @@ impl<'c> Codegen<'c, '_> {
         Ok(counter[word])
     }
 
-    fn binary(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
+    pub(super) fn binary(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
         same_type(a, b)?;
         let builder = &self.builder;
         if a.ty.is_float() {

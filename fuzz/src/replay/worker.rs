@@ -171,5 +171,6 @@ fn approximate(program: &Program) -> bool {
     };
     let mut some = false;
     tile::expressions(&kernel.body, &mut |expr| some |= function(expr));
-    some || program.schedule.directives.iter().any(|d| atomic(&d.kind))
+    let looks = |d: &DirectiveKind| matches!(d, DirectiveKind::Lookback(_));
+    some || program.schedule.directives.iter().any(|d| atomic(&d.kind) || looks(&d.kind))
 }

@@ -66,6 +66,17 @@ schedule! {
         bind(nt -> thread.x);
         vectorize(nv);
     }
+    /// Few long rows: CTAs share out the tiles of a row, and look back at the sums before theirs.
+    pub long for cumsum<f32 | f16 | bf16> {
+        tile(r = 1, n = 4096);
+        split(n -> nq, nr: 1024);
+        split(nr -> nt, nv: 4);
+        reduce(s, before.sum: cta);
+        bind(nt -> thread.x);
+        unroll(nq);
+        vectorize(nv);
+        lookback(n, any_order);
+    }
     /// A row a thread.
     pub compact_serial for compact<f32 | f16 | bf16> {
         tile(r = 32, n = 16);
@@ -78,6 +89,16 @@ schedule! {
         reduce(place, before.sum: cta);
         bind(nt -> thread.x);
     }
+    /// Few long rows, as `long`; the same places whichever CTA is first.
+    pub compact_long for compact<f32 | f16 | bf16> {
+        tile(r = 1, n = 4096);
+        split(n -> nq, nr: 1024);
+        split(nr -> nt, nv: 4);
+        reduce(place, before.sum: cta);
+        bind(nt -> thread.x);
+        unroll(nq);
+        lookback(n);
+    }
     /// A list a CTA.
     pub groups for starts {
         tile(r = 1, e = 1024);
@@ -88,4 +109,5 @@ schedule! {
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![serial, rows, compact_serial, compact_rows, groups];
+pub const SCHEDULES: &[&dyn AnySchedule] =
+    schedules![serial, rows, long, compact_serial, compact_rows, compact_long, groups];

@@ -4,10 +4,11 @@ use crate::{each_type, support::*};
 use tilewright::{AnySchedule, Float};
 use tilewright_kernels::kernels::scan;
 
-const SIZES: [[usize; 2]; 8] = [[3, 0], [0, 7], [1, 1], [5, 17], [33, 16], [2, 1023], [3, 1024], [2, 2500]];
+const SIZES: [[usize; 2]; 9] =
+    [[3, 0], [0, 7], [1, 1], [5, 17], [33, 16], [2, 1023], [3, 1024], [2, 2500], [1, 20001]];
 
 fn sums<T: Float>() {
-    for schedule in [&scan::serial as &dyn AnySchedule, &scan::rows] {
+    for schedule in [&scan::serial as &dyn AnySchedule, &scan::rows, &scan::long] {
         for [r, n] in SIZES {
             let x = normal::<T>(3, r * n);
             let (input, mut y) = (buffer(&x, &[r, n]), poisoned::<T>(&[r, n]));
@@ -34,7 +35,7 @@ fn sums_so_far() {
 }
 
 fn kept<T: Float>() {
-    for schedule in [&scan::compact_serial as &dyn AnySchedule, &scan::compact_rows] {
+    for schedule in [&scan::compact_serial as &dyn AnySchedule, &scan::compact_rows, &scan::compact_long] {
         for [r, n] in SIZES {
             let x = normal::<T>(4, r * n);
             let (input, mut y) = (buffer(&x, &[r, n]), buffer(&vec![T::from_f64(7.0); r * n], &[r, n]));

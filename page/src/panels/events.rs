@@ -299,7 +299,12 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
                 &[name],
             )
         }
-        Stmt::Arrive { parts, .. } => plain("arrive", format!("count arrivals of {parts} CTAs"), &[]),
+        Stmt::Arrive { parts, .. } => {
+            plain("arrive", format!("count arrivals of {} CTAs", short(view, parts)), &[])
+        }
+        Stmt::LookBack { op, .. } => {
+            plain("wait", format!("look back: wait for the {} of the steps before", op.name()), &[])
+        }
         Stmt::Roles(roles) => {
             let all = roles.iter().flat_map(|role| {
                 let threads = format!("threads {}–{}", role.first, role.first + role.threads - 1);

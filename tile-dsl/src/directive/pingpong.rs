@@ -146,7 +146,9 @@ fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
         | Content::NumberFull
         | Content::NumberEmpty
         | Content::Verdict
-        | Content::Again => None,
+        | Content::Again
+        | Content::Drawn
+        | Content::Before(_) => None,
         Content::Copy(copy) => {
             let produced = nest.produced.iter().any(|d| nest.copies_in(*d).contains(&copy));
             (!produced).then(|| {

@@ -332,9 +332,10 @@ impl Run<'_> {
                 // CTAs run one after the other here, so each sees what those before it stored.
                 let mut last = true;
                 if self.guarded(guard, mask)?[0] {
-                    let at = self.eval(offset, mask)?.ints()?[0];
+                    let [at, parts] = [offset, parts].map(|e| Ok(self.eval(e, mask)?.ints()?[0]));
+                    let (at, parts) = (at?, parts?);
                     let counter = &mut self.global(0, *counters, at, 1)?[0];
-                    last = *counter as u32 + 1 == *parts;
+                    last = *counter as i64 + 1 == parts;
                     *counter = if last { 0.0 } else { *counter + 1.0 };
                 }
                 self.define(*dst, Rc::new(Column::Bool(vec![last; mask.len()])), mask);

@@ -92,6 +92,9 @@ impl Display for Kernel {
             if axis.period != axis.tile {
                 write!(f, " of {}", axis.period)?;
             }
+            if axis.least > 0 {
+                write!(f, " least {}", axis.least)?;
+            }
         }
         if !self.grid.is_empty() {
             f.write_str("\n")?;

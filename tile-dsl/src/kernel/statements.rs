@@ -386,6 +386,32 @@ statements! {
         most: Expr,
     }: [apart() "take" own(dst, DType::I32) "=" global(counters, offset, Counter) "of" value(most, "numbers to take")];
 
+    /// Decoupled look-back: the first warp says what the CTA's step adds, finds out what all steps before it add, and says what is known
+    /// behind it. Its lanes have the result, other threads `start`. Each step has a word of 64 bits: its value, and whether that is of the step alone (1) or of all steps up to it (2). The words are
+    /// zero at first. Step 0 finds `start`. All threads have the same operands.
+    /// `st.relaxed.gpu.b64`, `ld.relaxed.gpu.b64` (PTX ISA 9.7.9.8): value and flag come in one access.
+    "look back %0: f32 = p[%1] step %2 sum %3 from f32(0.0)"
+    LookBack {
+        /// Of the type of the value.
+        dst: Var,
+        /// Scratch parameter of type `i32`, by its position in [`Kernel::params`]: two a word.
+        words: u32,
+        /// Where the word of step 0 is, an even number of elements.
+        offset: Expr,
+        /// The step, an `i32`.
+        step: Expr,
+        /// How steps combine.
+        op: RedOp,
+        /// What the step adds, of 32 bits.
+        value: Expr,
+        /// What combining leaves as it is.
+        start: Expr,
+    }: [
+        meets(Cta, "a look-back that some threads may not reach") apart()
+        "look back" lane(dst) "=" global(words, offset, Words) "step" index(step, "step")
+        reduction(op) value(value, "what a step adds") "from" value(start, "neutral element")
+    ];
+
     /// Loads a number that all threads find alike.
     "alike %0: i32 = shared s[%1]"
     Alike {
@@ -410,15 +436,15 @@ statements! {
         counters: u32,
         /// Which counter; the same in all threads of the CTA.
         offset: Expr,
-        /// CTAs that meet there, at least 1.
-        parts: u32,
+        /// CTAs that meet there, at least 1; the same in all threads of the CTA.
+        parts: Expr,
         /// The same in all threads of the CTA. Where false, nothing is counted and `dst` is true.
         guard: Option<Expr>,
         /// Those that come, the first threads of the CTA; `None` if all do.
         group: Option<Group>,
     }: [
         meets(Program, "an arrival that some threads may not reach")
-        "last" common(dst, DType::Bool) "= arrive" global(counters, offset, Counter) "of" number(parts)
+        "last" common(dst, DType::Bool) "= arrive" global(counters, offset, Counter) "of" index(parts, "CTAs")
         grouped("by", group) guard(guard)
     ];
 }

@@ -36,6 +36,8 @@ pub(crate) enum Access {
     Mbarrier,
     /// Counts at a counter.
     Counter,
+    /// Says what a step adds, in words whose halves are of two types.
+    Words,
 }
 
 /// Which threads come to a statement together.

@@ -128,8 +128,14 @@ fn combine_nodes<'a>(
     let last = cx.build.emit.var(DType::Bool);
     cx.build.sync.barrier();
     let (offset, guard) = (counter.expr(), paired.map(Atom::expr));
-    let arrive =
-        kernel::Stmt::Arrive { dst: last, counters, offset, parts: parts_at_once, guard, group: None };
+    let arrive = kernel::Stmt::Arrive {
+        dst: last,
+        counters,
+        offset,
+        parts: Atom::i32(parts_at_once.into()).expr(),
+        guard,
+        group: None,
+    };
     cx.build.emit.stmt(arrive);
     cx.build.emit.forget_loads(|_| true);
     cx.build.emit.push();

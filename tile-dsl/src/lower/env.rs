@@ -70,6 +70,8 @@ pub(super) struct Tile {
     pub number: Option<Atom>,
     /// Of a CTA with one tile of several problems, its number among those of its problem.
     pub in_problem: Option<Atom>,
+    /// Where CTAs look back, the scratch parameter with the words of steps.
+    pub words: Option<u32>,
 }
 
 /// Which pass over its tiles a CTA is in: a running maximum that stays (`super::freeze`) makes two.
@@ -95,6 +97,7 @@ impl Tile {
             pass: Pass::Exact,
             number: None,
             in_problem,
+            words: None,
         }
     }
 }

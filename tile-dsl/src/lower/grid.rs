@@ -20,12 +20,14 @@ pub(super) struct Grid {
     pub tile: Atom,
     /// Where CTAs share a reduction: which part this one takes, and how many there are.
     pub part: Option<(Atom, u32)>,
+    /// Where CTAs look back: which step this one takes, and how many there are.
+    pub step: Option<(Atom, Atom)>,
 }
 
 impl Grid {
     /// Nothing yet: a persistent CTA decodes the number of each of its tiles.
     pub fn none() -> Grid {
-        Grid { values: BTreeMap::new(), tile: Atom::i32(0), part: None }
+        Grid { values: BTreeMap::new(), tile: Atom::i32(0), part: None, step: None }
     }
 
     /// The factors of the grid as a launch counts them.
@@ -59,7 +61,11 @@ impl Grid {
                 let mut rounded = factor.extent.clone();
                 rounded.constant += i64::from(factor.tile) - 1;
                 let rounded = emit.dim(&rounded);
-                emit.bin(BinOp::Div, rounded, Atom::i32(factor.tile.into()))
+                let count = emit.bin(BinOp::Div, rounded, Atom::i32(factor.tile.into()));
+                match factor.share {
+                    Share::Steps => emit.bin(BinOp::Max, count, Atom::i32(1)),
+                    _ => count,
+                }
             }
         };
         tiles.factors.iter().map(count).collect()
@@ -75,7 +81,8 @@ impl Grid {
 
 /// A factor as a launch counts it.
 fn axis(factor: &Factor) -> GridAxis {
-    GridAxis { extent: factor.extent.clone(), tile: factor.tile, period: factor.period }
+    let least = u32::from(factor.share == Share::Steps);
+    GridAxis { extent: factor.extent.clone(), tile: factor.tile, period: factor.period, least }
 }
 
 /// A CTA's step of each factor of the grid.
@@ -83,6 +90,7 @@ pub(super) struct Decoded {
     pub steps: Vec<Atom>,
     tile: Atom,
     part: Option<(Atom, u32)>,
+    step: Option<(Atom, Atom)>,
 }
 
 impl Decoded {
@@ -120,6 +128,13 @@ impl Decoded {
             (tile, own) = if adjacent { (slow, fast) } else { (fast, slow) };
             part = Some((own, parts));
         }
+        let mut step = None;
+        if tiles.factors.get(factors.len()).is_some_and(|f| f.share == Share::Steps) {
+            // Steps of one tile follow one another: those before are taken first.
+            let count = counts[factors.len()];
+            step = Some((emit.bin(BinOp::Rem, cta, count), count));
+            tile = emit.bin(BinOp::Div, cta, count);
+        }
         let rank = factors.iter().position(|f| f.share == Share::Cluster);
         let mut others: Vec<usize> = (0..factors.len()).collect();
         let (mut own, mut ranked) = (tile, None);
@@ -134,8 +149,9 @@ impl Decoded {
         let decoded = decode(emit, order, own, &other_counts, &other_axes);
         let mut steps: Vec<(usize, Atom)> = others.into_iter().zip(decoded).chain(ranked).collect();
         steps.sort_by_key(|(at, _)| *at);
-        let steps = steps.into_iter().map(|(_, step)| step).chain(part.map(|(part, _)| part)).collect();
-        Decoded { steps, tile, part }
+        let last = part.map(|(part, _)| part).or(step.map(|(step, _)| step));
+        let steps = steps.into_iter().map(|(_, step)| step).chain(last).collect();
+        Decoded { steps, tile, part, step }
     }
 
     /// The coordinates of a tile of a size.
@@ -151,7 +167,7 @@ impl Decoded {
             };
             (factor.digit, point)
         });
-        Grid { values: values.collect(), tile: self.tile, part: self.part }
+        Grid { values: values.collect(), tile: self.tile, part: self.part, step: self.step }
     }
 }
 

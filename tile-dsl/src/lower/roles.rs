@@ -22,7 +22,7 @@ use super::{
     error::LowerError,
     freeze,
     grid::{Decoded, Grid},
-    limits, mbarriers, output, private, ring, skew,
+    limits, look_back, mbarriers, output, private, ring, skew,
     sync::Sync,
     turns, walk,
 };
@@ -125,7 +125,8 @@ fn place(cx: &mut Cx<'_>, mut number: Atom) -> Atom {
 /// Those that lie as far apart as there are CTAs.
 fn rounds<'a>(cx: &mut Cx<'a>, group: u32, of: u32, body: Body<'_, 'a>) -> Result<(), LowerError> {
     if cx.view.plan.tiles.persistent.is_none() {
-        return tile(cx, cx.env.tile.in_problem, body);
+        let number = cx.env.tile.in_problem;
+        return look_back::tile(cx, |cx| tile(cx, number, body));
     }
     let (cta, ctas) = (cx.build.emit.op(Op::Cta, &[]), cx.build.emit.op(Op::Ctas, &[]));
     let others = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));

@@ -153,6 +153,8 @@ facts! {
     serpentine_rounds: bool, line "serpentine";
     /// Whether they take the next tile of a counter that all share (`persistent(1, counter)`).
     counted: bool, line "counter";
+    /// A loop whose steps CTAs share out, each of which is told what is known before it (`lookback`).
+    lookback: Option<Digit>, line "lookback";
     /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
     pingpong: Option<u32>, line "pingpong";
     /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`, or `split_k` among them).

@@ -398,7 +398,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 | Content::NumberFull
                 | Content::NumberEmpty
                 | Content::Verdict
-                | Content::Again => {}
+                | Content::Again
+                | Content::Drawn
+                | Content::Before(_) => {}
             }
         }
     }

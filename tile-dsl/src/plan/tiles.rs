@@ -125,6 +125,8 @@ pub(crate) enum Share {
         /// what they read.
         adjacent: bool,
     },
+    /// Steps of a loop whose CTAs look back: at least one.
+    Steps,
 }
 
 /// The stores outside of some loops that CTAs share out elsewhere, with the first such loop: each CTA would do them.
@@ -146,7 +148,9 @@ impl Tiles {
     pub fn of(nest: &Nest) -> Tiles {
         let all = loops(&nest.body);
         let is_bound = |at: LoopKind| matches!(at, LoopKind::Unit(Unit::Block, _));
-        let mut digits: Vec<Digit> = all.iter().filter(|(_, at)| is_bound(*at)).map(|(d, _)| *d).collect();
+        let handed = |d: &Digit| nest.lookback == Some(*d);
+        let of_ctas = all.iter().filter(|(d, at)| is_bound(*at) || handed(d));
+        let mut digits: Vec<Digit> = of_ctas.map(|(d, _)| *d).collect();
         let is_part = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind != AxisKind::Program;
         digits.sort_by_key(|d| (is_part(d), d.axis, std::cmp::Reverse(d.stride)));
         digits.dedup();
@@ -159,6 +163,7 @@ impl Tiles {
                 Steps::Fixed(n) => (Extent::constant(n.into()), 1, 1),
             };
             let share = match digit.steps {
+                _ if handed(&digit) => Share::Steps,
                 Steps::Fixed(parts) if is_part(&digit) => {
                     Share::Parts { parts, adjacent: nest.cluster_reduces() }
                 }
@@ -243,7 +248,7 @@ impl Tiles {
 
     /// Those of tiles, without the parts of a reduction.
     pub fn of_program(&self) -> &[Factor] {
-        let parts = self.factors.iter().position(|f| matches!(f.share, Share::Parts { .. }));
+        let parts = self.factors.iter().position(|f| matches!(f.share, Share::Parts { .. } | Share::Steps));
         &self.factors[..parts.unwrap_or(self.factors.len())]
     }
 
@@ -260,6 +265,7 @@ impl Tiles {
                 Share::Cluster => write!(out, " rank of its cluster")?,
                 Share::Parts { adjacent: true, .. } => write!(out, " parts side by side")?,
                 Share::Parts { adjacent: false, .. } => write!(out, " parts")?,
+                Share::Steps => write!(out, " steps")?,
             }
         }
         write!(out, " {}", self.order)?;

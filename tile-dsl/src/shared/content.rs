@@ -31,6 +31,10 @@ pub(crate) enum Content {
     Verdict,
     /// Which they are: a word for all, and one for each.
     Again,
+    /// The number that this CTA has drawn.
+    Drawn,
+    /// What is known of a value before a step.
+    Before(ValueId),
 }
 
 impl Content {
@@ -53,6 +57,8 @@ impl Content {
             Content::NumberEmpty => "mbarriers of free places for numbers of tiles".into(),
             Content::Verdict => "the mbarrier of what is computed again".into(),
             Content::Again => "which tiles are computed again".into(),
+            Content::Drawn => "the number that a CTA has drawn".into(),
+            Content::Before(v) => format!("what is known of `{}` before a step", value(v)),
         }
     }
 }

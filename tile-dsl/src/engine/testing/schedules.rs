@@ -187,6 +187,20 @@ impl<'a> Generator<'a> {
         if self.chance(40) {
             self.segment(&BTreeSet::new(), false);
         }
+        for kind in crate::directive::lookback::candidates(&self.nests[0]) {
+            if self.chance(70) {
+                self.if_legal(kind.into());
+            }
+        }
+    }
+
+    /// A directive that the complete schedule has to admit.
+    fn if_legal(&mut self, kind: DirectiveKind) {
+        let span = SpanId(self.schedule.directives.len() as u32 + 1);
+        self.schedule.directives.push(Directive { kind, span, inherited: None });
+        if self.proved().is_err() {
+            self.schedule.directives.pop();
+        }
     }
 
     /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis start over after one to three and a part,

@@ -137,7 +137,8 @@ impl Parser {
         self.expect("/")?;
         let tile = self.parsed()?;
         let period = if self.eat("of") { self.parsed()? } else { tile };
-        self.kernel.grid.push(GridAxis { extent, tile, period });
+        let least = if self.eat("least") { self.parsed()? } else { 0 };
+        self.kernel.grid.push(GridAxis { extent, tile, period, least });
         Ok(())
     }
 

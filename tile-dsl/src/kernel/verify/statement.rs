@@ -129,9 +129,14 @@ impl Verifier<'_> {
             Stmt::Take { counters, .. } => {
                 let param = self.kernel.params.get(*counters as usize);
                 let counts = matches!(param, Some(Param::Scratch { dtype: DType::I32, zeroed: true, .. }));
-                ensure(counts, || format!("parameter {counters} holds no counters"))?;
-                // Each problem has scratch of its own.
-                ensure(!self.kernel.grouped, || "numbers of a counter for each of several problems".into())
+                ensure(counts, || format!("parameter {counters} holds no counters"))
+            }
+            Stmt::LookBack { words, value, .. } => {
+                let param = self.kernel.params.get(*words as usize);
+                let counts = matches!(param, Some(Param::Scratch { dtype: DType::I32, zeroed: true, .. }));
+                ensure(counts, || format!("parameter {words} holds no words of steps"))?;
+                let ty = self.expr(value)?;
+                ensure(matches!(ty, DType::F32 | DType::I32 | DType::U32), || format!("a look-back of {ty}"))
             }
             Stmt::Alike { offset, .. } => {
                 ensure(!self.differs(offset), || "the place of a number differs between threads".into())
@@ -140,7 +145,8 @@ impl Verifier<'_> {
                 ensure(group.map(|g| [0, g.threads]) == self.role, || {
                     "an arrival of others than the CTA's threads, or its first role's".into()
                 })?;
-                ensure(*parts > 0, || "an arrival of no CTAs".into())?;
+                ensure(!matches!(parts, Expr::Int(..=0, _)), || "an arrival of no CTAs".into())?;
+                ensure(!self.differs(parts), || "the number of CTAs differs between threads".into())?;
                 let param = self.kernel.params.get(*counters as usize);
                 let counts = matches!(param, Some(Param::Scratch { dtype: DType::I32, zeroed: true, .. }));
                 ensure(counts, || format!("parameter {counters} holds no counters"))?;
@@ -278,6 +284,10 @@ impl Uses<'_, '_> {
             Access::Write => {
                 v.vector(mem, offset, self.elems)?;
                 v.writable(mem)?;
+            }
+            Access::Words => {
+                let ty = v.expr(offset)?;
+                return ensure(ty.is_integer(), || format!("offset of type {ty}"));
             }
             Access::Matrices | Access::Counter => {}
         }

@@ -73,6 +73,7 @@ fn nest() -> Nest {
         producer: Some(Unit::Warpgroup),
         tile_stages: [(plain, 2)].into(),
         arrive: [(plain, Unit::Thread)].into(),
+        lookback: Some(named),
         alternate: [named].into(),
         issue: [(acc, Issue { overwrite: true, in_flight: 2 })].into(),
         ahead: [acc].into(),
@@ -125,7 +126,7 @@ fn each_fact_is_a_line_of_its_own_and_nothing_is_said_by_default() {
     let bare = testing::without_facts(&nest);
     assert_eq!(testing::facts(&bare), "");
     let (text, lines) = (testing::facts(&nest), testing::facts(&nest).lines().count());
-    assert_eq!(lines, 32, "{text}");
+    assert_eq!(lines, 33, "{text}");
     // Without a line the fact is what holds where nothing is said.
     for left_out in text.lines() {
         let rest: String = text.lines().filter(|l| *l != left_out).flat_map(|l| [l, "\n"]).collect();

@@ -14,7 +14,7 @@ fn printed(text: &str) -> Vec<String> {
 const ONE_EACH: &str = "online(x = 1); fits(x <= 1); multiple(x: 2); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); interleave(x: loads(1/2)); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); exchange(x); cache(x: evict_first); \
-        produce(x: warp); arrive(x: warp); issue(x: overwrite); skew(x); freeze(x); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); segment(x: 3); occupancy(1); order(row); assemble(1); launch(dependent)";
+        produce(x: warp); arrive(x: warp); issue(x: overwrite); skew(x); freeze(x); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); segment(x: 3); occupancy(1); order(row); assemble(1); launch(dependent); lookback(x)";
 
 #[test]
 fn the_table_says_what_the_text_says_of_every_directive() {
