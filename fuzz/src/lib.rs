@@ -29,6 +29,7 @@ pub mod data;
 pub mod digest;
 pub mod exact;
 pub mod export;
+pub mod handed;
 pub mod impossible;
 pub mod launch;
 pub mod make;

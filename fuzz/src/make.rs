@@ -5,6 +5,7 @@ use crate::{
     check::{dtypes, program},
     chosen::chosen,
     data::mix,
+    handed::{handed, hands},
     impossible,
     program::{multiplies, random_kernel, runs},
     sizes::sizes,
@@ -124,9 +125,14 @@ pub fn make(id: Id, count: usize) -> Made {
         let last = refusals.last().map(|(kind, why)| format!("last, {kind}: {why}"));
         refused = Some(last.unwrap_or_else(|| "nothing to propose".into()));
     }
-    let kernel = random_kernel(id.program);
     let seed = mix(id.program, id.schedule);
     let mut random = Random::new(seed);
+    if let (None, true) = (id.wish, hands(id.program))
+        && let Some(case) = handed(seed)
+    {
+        return complete(case, vec![], &mut random, count);
+    }
+    let kernel = random_kernel(id.program);
     let dtype = *random.pick(&dtypes(kernel.generic.is_some()));
     let Wild { schedule, internal } = wild_schedule(&kernel, dtype, seed, MOST_WORK);
     let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };

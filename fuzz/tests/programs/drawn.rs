@@ -5,7 +5,8 @@ use tile_dsl::{
     nest::{CopyId, Nest, leaves},
 };
 use tile_fuzz::{
-    check::program,
+    check::{check, program},
+    handed::hands,
     make::{Id, make},
     program::multiplies,
 };
@@ -63,4 +64,22 @@ fn products_are_a_step_ahead() {
 fn running_maxima_stay() {
     let ids = (0..500).map(|n| Id::numbered(3, n));
     drawn(6, ids, |nest| !nest.frozen.is_empty());
+}
+
+/// Cases in which CTAs look back are drawn, and pass.
+#[test]
+fn ctas_hand_on_what_loops_carry() {
+    let ids = (0..).map(|n| Id::numbered(4, n)).filter(|id| id.wish.is_none() && hands(id.program));
+    let (mut drawn, mut wrong) = (0, Vec::new());
+    for id in ids.take(24) {
+        let Some(case) = make(id, 4).case else { continue };
+        drawn += usize::from(program(&case).is_ok_and(|program| program.nest.lookback.is_some()));
+        if let (_, Some(failure)) = check(&case, usize::MAX) {
+            wrong.push(format!("{id}: {failure}"));
+        }
+    }
+    // What was caught on the way has silenced panics.
+    wrong.iter().for_each(|wrong| eprintln!("{wrong}"));
+    assert!(wrong.is_empty());
+    assert!(drawn >= 16, "{drawn}");
 }
