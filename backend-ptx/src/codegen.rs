@@ -7,7 +7,7 @@ mod control;
 mod copy;
 mod emit;
 mod intrinsic;
-mod look_back;
+mod lookback;
 mod math;
 mod matrix;
 mod memory;

@@ -29,9 +29,10 @@ pub mod data;
 pub mod digest;
 pub mod exact;
 pub mod export;
-pub mod handed;
+
 pub mod impossible;
 pub mod launch;
+pub mod lookback;
 pub mod make;
 pub mod outcome;
 pub mod pairs;

@@ -5,8 +5,8 @@ use crate::{
     check::{dtypes, program},
     chosen::chosen,
     data::mix,
-    handed::{handed, hands},
     impossible,
+    lookback::{carries, carrying, carrying_kernel},
     program::{multiplies, random_kernel, runs},
     sizes::sizes,
     wish::Wish,
@@ -127,12 +127,15 @@ pub fn make(id: Id, count: usize) -> Made {
     }
     let seed = mix(id.program, id.schedule);
     let mut random = Random::new(seed);
-    if let (None, true) = (id.wish, hands(id.program))
-        && let Some(case) = handed(seed)
+    // Of loops whose state steps can publish most have a schedule by which they do.
+    let own = id.wish.is_none() && carries(id.program);
+    if own
+        && random.below(3) > 0
+        && let Some(case) = carrying(seed)
     {
         return complete(case, vec![], &mut random, count);
     }
-    let kernel = random_kernel(id.program);
+    let kernel = if own { carrying_kernel(seed) } else { random_kernel(id.program) };
     let dtype = *random.pick(&dtypes(kernel.generic.is_some()));
     let Wild { schedule, internal } = wild_schedule(&kernel, dtype, seed, MOST_WORK);
     let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };

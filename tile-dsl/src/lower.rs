@@ -61,7 +61,7 @@ mod lets;
 mod limits;
 mod linear;
 mod loads;
-mod look_back;
+mod lookback;
 mod looked_up;
 mod lowering;
 mod maps;

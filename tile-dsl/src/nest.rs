@@ -94,7 +94,7 @@ pub(crate) use interpret::interpret_in;
 pub use interpret::{Arithmetic, InterpretError, interpret};
 pub use layout::{Layout, Where};
 pub(crate) use layout::{Spread, own_loops, own_loops_of_all};
-pub(crate) use lookback::{HandedOn, State, Unhanded, parts_first};
+pub(crate) use lookback::{Lookback, NoLookback, State, parts_first};
 pub use matrices::{MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices};
 pub use parse::{ParseError, parse, parse_nest};
 pub use private::{PrivateDim, PrivateTile};

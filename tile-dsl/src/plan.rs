@@ -1,7 +1,7 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles { role } { limits } { box } { channel } { frozen } [ handed ] { place } { sum } { product } { join } { access } { store }
+//! plan  = tiles { role } { limits } { box } { channel } { frozen } [ lookback ] { place } { sum } { product } { join } { access } { store }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] | "steps" ]
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread { "in" loop | "twice if need be" } )
@@ -10,7 +10,7 @@
 //! channel = "channel" copies [ "at" loop ] ":" n "stages, filled by" who [ n "ahead" ] ";" full and free
 //!         [ "; read a step ahead for" value ", while products of" values "are on their way" ] [ ";" registers inside ]
 //! frozen = "frozen" value "in" loop ": without" values "; again unless" values "are finite"
-//! handed = "handed on in" loop ":" { value "by the" ( "sum" | "max" | "min" ) "of" part }
+//! lookback = "lookback in" loop ":" { value "by the" ( "sum" | "max" | "min" ) "of" part }
 //! limits = "limits" axis ":" ( loops "without points left out" | why not )
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
 //! sum   = "sum" value ":" "scanned" "of" n where { ", then of" n where } | "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
@@ -61,7 +61,7 @@ pub(crate) use tiles::{Factor, Share, Tiles, Unsegmented};
 
 use crate::{
     machine::Target,
-    nest::{HandedOn, Nest, Units},
+    nest::{Lookback, Nest, Units},
 };
 use std::fmt;
 
@@ -81,7 +81,7 @@ pub(crate) struct Plan {
     /// Running maxima that stay as the first step leaves them.
     pub maxima: Maxima,
     /// The loop whose steps CTAs share out.
-    pub handed: Option<HandedOn>,
+    pub lookback: Option<Lookback>,
     /// How copies come together, and what says that they have come.
     pub channels: Channels,
     /// Where values live.
@@ -125,7 +125,7 @@ impl Plan {
             limits: parts.limits().clone(),
             boxes: parts.boxes().clone(),
             maxima: parts.maxima().clone(),
-            handed: parts.handed_on().and_then(|handed| handed.ok().cloned()),
+            lookback: parts.looks_back().and_then(|lookback| lookback.ok().cloned()),
             channels: parts.channels().clone(),
             places: parts.places().clone(),
             fragments: parts.fragments().clone(),
@@ -145,7 +145,7 @@ impl Plan {
             units: Some(&self.units),
             boxes: &self.boxes,
             maxima: &self.maxima,
-            handed: self.handed.as_ref(),
+            lookback: self.lookback.as_ref(),
             channels: &self.channels,
             places: &self.places,
             sums: &self.sums,
@@ -173,7 +173,7 @@ impl Plan {
         self.boxes.write(nest, out)?;
         self.channels.write(nest, out)?;
         self.maxima.write(nest, out)?;
-        self.handed.iter().try_for_each(|handed| handed.write(nest, out))?;
+        self.lookback.iter().try_for_each(|lookback| lookback.write(nest, out))?;
         self.places.write(nest, out)?;
         self.sums.write(nest, out)?;
         self.products.write(nest, out)?;

@@ -502,11 +502,11 @@ impl<'p> Finder<'p> {
 
     /// What CTAs that look back draw, and are told.
     fn before(&mut self) {
-        let Some(handed) = self.plan.handed else { return };
-        let drawn = std::iter::once((Content::Drawn, DType::I32));
+        let Some(lookback) = self.plan.lookback else { return };
+        let ticket = std::iter::once((Content::Ticket, DType::I32));
         let told =
-            handed.states.iter().map(|s| (Content::Before(s.value), self.plan.nest.value(s.value).dtype));
-        for (content, dtype) in drawn.chain(told).collect::<Vec<_>>() {
+            lookback.states.iter().map(|s| (Content::Before(s.value), self.plan.nest.value(s.value).dtype));
+        for (content, dtype) in ticket.chain(told).collect::<Vec<_>>() {
             let buffer = self.buffer((content, 0), dtype, 1, Size::Value(vec![1]), SpanId::NONE);
             self.buffers[buffer].alone = true;
         }
@@ -549,23 +549,7 @@ impl<'p> Finder<'p> {
             return known;
         }
         let nest = self.plan.nest;
-        let base = match content {
-            Content::Copy(copy) => nest.copy_word(copy),
-            Content::Value(value) => nest.value(value).name.clone(),
-            Content::Partial(value) => format!("{}.partial", nest.value(value).name),
-            Content::Parts(value) => format!("{}.parts", nest.value(value).name),
-            Content::Output(tensor, _) => format!("{}.tile", nest.tensor(tensor).name),
-            Content::Turn => "turn".into(),
-            Content::Numbers => "number".into(),
-            Content::NumberFull => "number.full".into(),
-            Content::NumberEmpty => "number.empty".into(),
-            Content::Verdict => "verdict".into(),
-            Content::Again => "again".into(),
-            Content::Drawn => "drawn".into(),
-            Content::Before(value) => format!("{}.before", nest.value(value).name),
-            Content::Full(copy) => format!("{}.full", nest.copy_word(copy)),
-            Content::Empty(copy) => format!("{}.empty", nest.copy_word(copy)),
-        };
+        let base = content.word(nest);
         let name = unique(&base, |n| self.buffers.iter().any(|b| b.name == n));
         self.buffers.push(Buffer {
             content,

@@ -6,7 +6,7 @@ use tile_dsl::{
 };
 use tile_fuzz::{
     check::{check, program},
-    handed::hands,
+    lookback::carries,
     make::{Id, make},
     program::multiplies,
 };
@@ -68,8 +68,8 @@ fn running_maxima_stay() {
 
 /// Cases in which CTAs look back are drawn, and pass.
 #[test]
-fn ctas_hand_on_what_loops_carry() {
-    let ids = (0..).map(|n| Id::numbered(4, n)).filter(|id| id.wish.is_none() && hands(id.program));
+fn ctas_look_back_at_steps_before_theirs() {
+    let ids = (0..).map(|n| Id::numbered(4, n)).filter(|id| id.wish.is_none() && carries(id.program));
     let (mut drawn, mut wrong) = (0, Vec::new());
     for id in ids.take(24) {
         let Some(case) = make(id, 4).case else { continue };

@@ -1,8 +1,8 @@
-//! `lookback`: CTAs share out the steps of a loop that carries a state, each of which looks back at what the steps before it say.
+//! `lookback`: CTAs share out the steps of a loop that carries a state, each of which looks back at what the steps before it have published.
 //!
 //! ```text
 //! before = 0; for n { part = sum(x[n]); y[n] = f(x[n], before); before = before + part }
-//! →  CTA of step n:  part = sum(x[n]); say part; before = what the steps before say; say before + part; y[n] = f(x[n], before)
+//! →  CTA of step n:  part = sum(x[n]); publish part; before = what the steps before have published; publish before + part; y[n] = f(x[n], before)
 //! ```
 //! It moves what makes the part to where all is known that it needs, and rewrites no other statement.
 //!
@@ -12,17 +12,17 @@
 //! - No part needs a state.
 //! - A sum of `f32` is rounded by the order in which steps happen to be known: it takes `any_order`.
 //!
-//! Cost: a word of 64 bits for each step and state, a number drawn and an arrival for each CTA.
+//! Cost: a word of 64 bits for each step and state, a ticket and an arrival for each CTA.
 //! Source: Merrill and Garland, Single-pass parallel prefix scan with decoupled look-back (NVIDIA, 2016).
 
 use super::prelude::*;
 use crate::{
     engine::names,
-    nest::{Digit, LoopKind, State, Unhanded, WARP, loops, parts_first},
+    nest::{Digit, LoopKind, NoLookback, State, WARP, loops, parts_first},
 };
 
 directive! {
-    /// `lookback(n)`: CTAs share out the steps of a loop, and hand on what it carries.
+    /// `lookback(n)`: CTAs share out the steps of a loop, and pass on what it carries.
     "lookback(n, any_order)" in Launch, 0:
     Lookback { digit: DigitName, any_order: bool } => |s| {
         s.tiles(digit).options(&mut [Extra::flag("any_order", any_order)])
@@ -51,8 +51,8 @@ impl Drawn for Lookback {
 /// Loops of a nest whose steps CTAs could share out.
 pub(crate) fn candidates(nest: &Nest) -> Vec<Lookback> {
     let carried = |digit: &Digit| {
-        let handed = Nest { lookback: Some(*digit), body: parts_first(nest, *digit), ..nest.clone() };
-        handed.handed_on().is_some_and(|handed| handed.is_ok())
+        let looking = Nest { lookback: Some(*digit), body: parts_first(nest, *digit), ..nest.clone() };
+        looking.looks_back().is_some_and(|found| found.is_ok())
     };
     let plain = loops(&nest.body).into_iter().filter(|(_, at)| *at == LoopKind::Seq).map(|(digit, _)| digit);
     plain.filter(carried).map(|digit| Lookback { digit: nest.digit_name(digit), any_order: true }).collect()
@@ -60,51 +60,42 @@ pub(crate) fn candidates(nest: &Nest) -> Vec<Lookback> {
 
 /// The steps of the loop can be shared out.
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    let nest = context.nest;
-    let by = context.last(|k| matches!(k, DirectiveKind::Lookback(_)));
-    let remove = [Edit::remove()];
-    match context.plan.handed_on() {
+    match context.plan.looks_back() {
         None => vec![],
         Some(Err(why)) => vec![refused(context, why)],
-        Some(Ok(handed)) => {
-            let ordered = by.is_some_and(|d| {
-                matches!(&d.kind, DirectiveKind::Lookback(directive::Lookback { any_order: false, .. }))
-            });
-            let rounds = |s: &&State| s.op.rounds() && nest.value(s.value).dtype.is_float();
-            let Some(state) = handed.states.iter().find(rounds).filter(|_| ordered) else { return vec![] };
-            let value = nest.value(state.value);
-            let text = format!(
-                "`{}` is a sum of {}: which steps are added up first depends on which are known first, and so does the last bit",
-                value.name, value.dtype
-            );
-            let written = by.and_then(|d| match &d.kind {
-                DirectiveKind::Lookback(directive::Lookback { digit, .. }) => Some(digit.clone()),
-                _ => None,
-            });
-            let digit = written.unwrap_or_else(|| nest.digit_name(handed.digit));
-            let any = directive::Lookback { digit, any_order: true };
-            vec![
-                context
-                    .at(by, value.span, text)
-                    .note(value.span, format!("`{}` is carried here", value.name))
-                    .edits([Edit::instead([any])])
-                    .edits(remove),
-            ]
-        }
+        Some(Ok(lookback)) => lookback.states.iter().find_map(|s| rounded(context, s)).into_iter().collect(),
     }
 }
 
-fn refused(context: &Context<'_>, why: &Unhanded) -> Diagnostic {
+/// A sum that is rounded, where nothing says that its order may differ.
+fn rounded(context: &Context<'_>, state: &State) -> Option<Diagnostic> {
+    let by = context.last(|k| matches!(k, DirectiveKind::Lookback(_)))?;
+    let DirectiveKind::Lookback(Lookback { digit, any_order: false }) = &by.kind else { return None };
+    let value = context.nest.value(state.value);
+    if !(state.op.rounds() && value.dtype.is_float()) {
+        return None;
+    }
+    let text = format!(
+        "`{}` is a sum of {}: which steps are added up first depends on which are known first, and so does the last bit",
+        value.name, value.dtype
+    );
+    let any = directive::Lookback { digit: digit.clone(), any_order: true };
+    let diagnostic = context.at(Some(by), value.span, text);
+    let diagnostic = diagnostic.note(value.span, format!("`{}` is carried here", value.name));
+    Some(diagnostic.edits([Edit::instead([any]), Edit::remove()]))
+}
+
+fn refused(context: &Context<'_>, why: &NoLookback) -> Diagnostic {
     let nest = context.nest;
     let by = context.last(|k| matches!(k, DirectiveKind::Lookback(_)));
     let value = match why {
-        Unhanded::Summed(v, _)
-        | Unhanded::Form(v)
-        | Unhanded::Bits(v)
-        | Unhanded::Several(v, _)
-        | Unhanded::Shared(v) => Some(*v),
-        Unhanded::Needs(part, _) => Some(*part),
-        Unhanded::Early(state, _) => Some(state.value),
+        NoLookback::Summed(v, _)
+        | NoLookback::Form(v)
+        | NoLookback::Bits(v)
+        | NoLookback::Several(v, _)
+        | NoLookback::Shared(v) => Some(*v),
+        NoLookback::Needs(part, _) => Some(*part),
+        NoLookback::Early(state, _) => Some(state.value),
         _ => None,
     };
     let diagnostic = context.at(by, SpanId::NONE, format!("CTAs cannot look back: {}", why.text(nest)));
@@ -112,21 +103,19 @@ fn refused(context: &Context<'_>, why: &Unhanded) -> Diagnostic {
         Some(value) => diagnostic.note(value.span, format!("`{}` is computed here", value.name)),
         None => diagnostic,
     };
-    let first = match why {
-        Unhanded::Several(_, digit) => {
-            let axis = nest.axis(digit.axis).to_string();
-            let tile = context.last(|k| matches!(k, DirectiveKind::Tile(_)));
-            tile.map(|_| format!("a tile of one point along `{axis}` has one element"))
+    let hint = match why {
+        NoLookback::Several(_, digit) => {
+            Some(format!("a tile of one point along `{}` has one element", nest.axis(digit.axis)))
         }
-        Unhanded::Threads(_) => Some(format!("bind what a step computes to {} or more threads", WARP)),
-        Unhanded::Form(_) => {
+        NoLookback::Threads(_) => Some(format!("bind what a step computes to {WARP} or more threads")),
+        NoLookback::Form(_) => {
             Some("add a value that the step computes: `let part = sum(v, n); before += part;`".into())
+        }
+        NoLookback::Early(state, _) => {
+            let name = &nest.value(state.value).name;
+            Some(format!("compute the part before what reads `{name}`: `let part = sum(v, n);`"))
         }
         _ => None,
     };
-    let diagnostic = match first {
-        Some(text) => diagnostic.remark(text),
-        None => diagnostic,
-    };
-    diagnostic.edits([Edit::remove()])
+    hint.into_iter().fold(diagnostic, Diagnostic::remark).edits([Edit::remove()])
 }

@@ -147,7 +147,7 @@ fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
         | Content::NumberEmpty
         | Content::Verdict
         | Content::Again
-        | Content::Drawn
+        | Content::Ticket
         | Content::Before(_) => None,
         Content::Copy(copy) => {
             let produced = nest.produced.iter().any(|d| nest.copies_in(*d).contains(&copy));

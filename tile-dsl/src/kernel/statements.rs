@@ -386,8 +386,8 @@ statements! {
         most: Expr,
     }: [apart() "take" own(dst, DType::I32) "=" global(counters, offset, Counter) "of" value(most, "numbers to take")];
 
-    /// Decoupled look-back: the first warp says what the CTA's step adds, finds out what all steps before it add, and says what is known
-    /// behind it. Its lanes have the result, other threads `start`. Each step has a word of 64 bits: its value, and whether that is of the step alone (1) or of all steps up to it (2). The words are
+    /// Decoupled look-back: the first warp publishes what the CTA's step adds, finds out what all steps before it add, and publishes
+    /// what is known behind it. Its lanes have the result, other threads `start`. Each step has a word of 64 bits: its value, and whether that is of the step alone (1) or of all steps up to it (2). The words are
     /// zero at first. Step 0 finds `start`. All threads have the same operands.
     /// `st.relaxed.gpu.b64`, `ld.relaxed.gpu.b64` (PTX ISA 9.7.9.8): value and flag come in one access.
     "look back %0: f32 = p[%1] step %2 sum %3 from f32(0.0)"

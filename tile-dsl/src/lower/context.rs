@@ -89,7 +89,7 @@ impl<'a> Cx<'a> {
                 match segment {
                     Some(_) => Grid::none(),
                     // The number is drawn.
-                    None if plan.handed.is_some() => Grid::none(),
+                    None if plan.lookback.is_some() => Grid::none(),
                     None => Grid::of(&plan.tiles, &mut emit, in_problem),
                 }
             }

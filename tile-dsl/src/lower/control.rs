@@ -245,6 +245,19 @@ pub(super) fn only_if<'a, R: Done>(
     result
 }
 
+/// What all threads of some CTAs do, and none of others: barriers inside may not have been.
+pub(super) fn in_some_ctas<'a>(
+    cx: &mut Cx<'a>,
+    condition: Atom,
+    body: impl FnOnce(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    let before = cx.build.sync.clone();
+    only_if(cx, Some(condition), body)?;
+    cx.build.sync.or(before);
+    cx.build.emit.forget_loads(|_| true);
+    Ok(())
+}
+
 /// What emitting nothing results in.
 pub(super) trait Done {
     const DONE: Self;

@@ -7,7 +7,7 @@ use super::{
     emit::{Atom, literal},
     env::Held,
     error::LowerError,
-    freeze, joined, look_back, storage,
+    freeze, joined, lookback, storage,
 };
 use crate::{
     kernel,
@@ -45,16 +45,11 @@ pub(super) fn bound<'a>(
         zero_sums_of_nothing(cx, *value, first)?;
         combine::combine(cx, *value)?;
     }
-    look_back::hand_on(cx, values)?;
+    lookback::states(cx, values)?;
     match across::across(cx, values) {
-        None => match look_back::is_last(cx, values) {
+        None => match lookback::is_last(cx, values) {
             None => go_on(cx, values, rest)?,
-            last => {
-                let before = cx.build.sync.clone();
-                control::only_if(cx, last, |cx| go_on(cx, values, rest))?;
-                cx.build.sync.or(before);
-                cx.build.emit.forget_loads(|_| true);
-            }
+            Some(last) => control::in_some_ctas(cx, last, |cx| go_on(cx, values, rest))?,
         },
         Some(Across::Workspace) => {
             across::through_workspace(cx, values, |cx| go_on(cx, values, rest))?;

@@ -22,7 +22,7 @@ use super::{
     error::LowerError,
     freeze,
     grid::{Decoded, Grid},
-    limits, look_back, mbarriers, output, private, ring, skew,
+    limits, lookback, mbarriers, output, private, ring, skew,
     sync::Sync,
     turns, walk,
 };
@@ -126,7 +126,7 @@ fn place(cx: &mut Cx<'_>, mut number: Atom) -> Atom {
 fn rounds<'a>(cx: &mut Cx<'a>, group: u32, of: u32, body: Body<'_, 'a>) -> Result<(), LowerError> {
     if cx.view.plan.tiles.persistent.is_none() {
         let number = cx.env.tile.in_problem;
-        return look_back::tile(cx, |cx| tile(cx, number, body));
+        return lookback::tile(cx, |cx| tile(cx, number, body));
     }
     let (cta, ctas) = (cx.build.emit.op(Op::Cta, &[]), cx.build.emit.op(Op::Ctas, &[]));
     let others = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));

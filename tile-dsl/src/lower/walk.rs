@@ -6,7 +6,7 @@ use super::{
     digits::StepOrder,
     error::LowerError,
     expr::{self, Operand},
-    guard, lets, limits, look_back, matrix, pipeline, put, stage, storage,
+    guard, lets, limits, lookback, matrix, pipeline, put, stage, storage,
 };
 use crate::{
     dtype::DType,
@@ -47,8 +47,8 @@ pub(super) fn stmt(cx: &mut Cx<'_>, statement: &Stmt) -> Result<(), LowerError> 
 }
 
 fn loop_(cx: &mut Cx<'_>, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(), LowerError> {
-    if cx.view.plan.handed.as_ref().is_some_and(|handed| handed.digit == digit) {
-        return look_back::step(cx, (digit, at), |cx| stmt(cx, body));
+    if cx.view.plan.lookback.as_ref().is_some_and(|lookback| lookback.digit == digit) {
+        return lookback::step(cx, (digit, at), |cx| stmt(cx, body));
     }
     match (at, digit.steps) {
         (LoopKind::Atom(atom, _), _) => matrix::atom(cx, atom, digit, body),

@@ -399,7 +399,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 | Content::NumberEmpty
                 | Content::Verdict
                 | Content::Again
-                | Content::Drawn
+                | Content::Ticket
                 | Content::Before(_) => {}
             }
         }

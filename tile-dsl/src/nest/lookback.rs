@@ -3,25 +3,25 @@
 //! ```text
 //! let before; for n { let part = .. in  y = f(before); before = before + part }
 //! →
-//! CTA of step t:  part = ..;  say part;  before = sum of what the steps before say;  say before + part;  y = f(before)
+//! CTA of step t:  part = ..;  publish part;  before = sum of what the steps before have published;  publish before + part;  y = f(before)
 //! ```
-//! What steps say is combined in any order of neighbours, so the state of the loop is a reduction of parts that need no state.
+//! What steps publish is combined in any order of neighbours, so the state of the loop is a reduction of parts that need no state.
 //! Source: Merrill and Garland, Single-pass parallel prefix scan with decoupled look-back (NVIDIA, 2016).
 
 use super::{AccessId, Digit, Expr, Frame, LoopKind, Nest, Stmt, Target, ValueId, leaves};
-use crate::{dtype::DType, machine::Unit, op::RedOp, tile::TensorId};
+use crate::{dtype::DType, machine::Unit, op::RedOp};
 use std::{collections::BTreeSet, fmt};
 
 /// A loop whose steps CTAs share out.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HandedOn {
+pub(crate) struct Lookback {
     /// The loop.
     pub digit: Digit,
     /// What goes from step to step, in the order in which it is known.
     pub states: Vec<State>,
 }
 
-/// A state that is handed on.
+/// A state that goes from step to step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct State {
     /// What is known before a step.
@@ -34,7 +34,7 @@ pub(crate) struct State {
 
 /// Why the steps of a loop cannot be shared out.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Unhanded {
+pub(crate) enum NoLookback {
     /// Its steps are taken by units, at once, or ahead.
     Taken(Digit, LoopKind),
     /// It stands more than once, or inside of another loop.
@@ -65,67 +65,70 @@ pub(crate) enum Unhanded {
     Threads(u64),
 }
 
-impl Unhanded {
+impl NoLookback {
     /// In words.
     pub fn text(&self, nest: &Nest) -> String {
         let (name, digit) = (|v: &ValueId| &nest.value(*v).name, |d: &Digit| nest.digit_name(*d));
         match self {
-            Unhanded::Taken(d, LoopKind::Pipe(_)) => {
+            NoLookback::Taken(d, LoopKind::Pipe(_)) => {
                 format!("copies run ahead of the steps of `{}`, and a CTA has one step", digit(d))
             }
-            Unhanded::Taken(d, _) => {
+            NoLookback::Taken(d, _) => {
                 format!("`lookback` shares out a plain loop, and `{}` is bound or unrolled", digit(d))
             }
-            Unhanded::Inside(d) => format!("the loop over `{}` is not the only one of a CTA", digit(d)),
-            Unhanded::Limited(d) => format!("not all points of `{}` count", nest.axis(d.axis)),
-            Unhanded::Stateless(d) => {
+            NoLookback::Inside(d) => format!("the loop over `{}` is not the only one of a CTA", digit(d)),
+            NoLookback::Limited(d) => format!("not all points of `{}` count", nest.axis(d.axis)),
+            NoLookback::Stateless(d) => {
                 format!("nothing goes from one step of `{}` to the next: CTAs need not look back", digit(d))
             }
-            Unhanded::Beside(what) => format!("`{what}` gives CTAs other work than steps in their order"),
-            Unhanded::Summed(v, d) => format!(
-                "`{}` is added up over all steps of `{}`, not handed on from each to the next",
+            NoLookback::Beside(what) => format!("`{what}` gives CTAs other work than steps in their order"),
+            NoLookback::Summed(v, d) => format!(
+                "`{}` is added up over all steps of `{}`, not carried from each to the next",
                 name(v),
                 digit(d)
             ),
-            Unhanded::Form(v) => format!(
-                "`{0}` is not `{0} + part`, nor a maximum or a minimum of itself and a part: what steps say could not be combined",
+            NoLookback::Form(v) => format!(
+                "`{0}` is not `{0} + part`, nor a maximum or a minimum of itself and a part: what steps publish could not be combined",
                 name(v)
             ),
-            Unhanded::Bits(v) => format!(
-                "`{}` is {}: steps hand on 32 bits, of `f32`, `i32` or `u32`",
+            NoLookback::Bits(v) => format!(
+                "`{}` is {}: steps publish 32 bits, of `f32`, `i32` or `u32`",
                 name(v),
                 nest.value(*v).dtype
             ),
-            Unhanded::Several(v, d) => {
-                format!("a CTA has several elements of `{}`, along `{}`: it hands on one", name(v), digit(d))
+            NoLookback::Several(v, d) => {
+                format!("a CTA has several elements of `{}`, along `{}`: it publishes one", name(v), digit(d))
             }
-            Unhanded::Needs(part, state) => format!(
-                "`{}` needs `{}`: a step could not say its part before it is told what is before",
+            NoLookback::Needs(part, state) => format!(
+                "`{}` needs `{}`: a step could not publish its part before it knows what is before",
                 name(part),
                 name(state)
             ),
-            Unhanded::Early(state, target) => {
+            NoLookback::Early(state, target) => {
                 let by = match target {
                     Target::Value(value) => name(value).clone(),
                     Target::Access(access) => nest.tensor(nest.access(*access).tensor).name.clone(),
                 };
                 let (state, part) = (name(&state.value), name(&state.part));
-                format!("`{by}` reads `{state}` before `{part}` is known: a step says its part first")
+                format!("`{by}` reads `{state}` before `{part}` is known: a step publishes its part first")
             }
-            Unhanded::Outside(access, d) => format!(
+            NoLookback::Outside(access, d) => format!(
                 "`{}` is stored outside of the loop over `{}`, and not from what it ends with: every CTA would store it",
                 nest.tensor(nest.access(*access).tensor).name,
                 digit(d)
             ),
-            Unhanded::Shared(v) => {
-                format!("`{}` is held in shared memory, and what a step says comes from registers", name(v))
+            NoLookback::Shared(v) => {
+                format!(
+                    "`{}` is held in shared memory, and what a step publishes comes from registers",
+                    name(v)
+                )
             }
-            Unhanded::Threads(n) => format!("a warp looks back, and a CTA has {n} threads"),
+            NoLookback::Threads(n) => format!("a warp looks back, and a CTA has {n} threads"),
         }
     }
 }
 
-impl HandedOn {
+impl Lookback {
     /// Whether a `let` of these values has a state, so that what reads it behind the loop is of the loop's end.
     pub fn ends_with(&self, values: &[ValueId]) -> bool {
         self.states.iter().any(|state| values.contains(&state.value))
@@ -137,7 +140,7 @@ impl HandedOn {
             format!("{value} by the {} of {part}", s.op.name())
         };
         let states: Vec<String> = self.states.iter().map(state).collect();
-        writeln!(out, "handed on in `{}`: {}", nest.digit_name(self.digit), states.join(", "))
+        writeln!(out, "lookback in `{}`: {}", nest.digit_name(self.digit), states.join(", "))
     }
 }
 
@@ -170,12 +173,12 @@ impl Leaf<'_> {
 
 impl Nest {
     /// The loop whose steps CTAs share out, if there is one, or why they cannot.
-    pub(crate) fn handed_on(&self) -> Option<Result<HandedOn, Unhanded>> {
-        self.lookback.map(|digit| handed_on(self, digit))
+    pub(crate) fn looks_back(&self) -> Option<Result<Lookback, NoLookback>> {
+        self.lookback.map(|digit| looks_back(self, digit))
     }
 }
 
-fn handed_on(nest: &Nest, digit: Digit) -> Result<HandedOn, Unhanded> {
+fn looks_back(nest: &Nest, digit: Digit) -> Result<Lookback, NoLookback> {
     let beside = [
         (nest.persistent.is_some(), "persistent"),
         (nest.cluster.is_some(), "cluster"),
@@ -183,12 +186,14 @@ fn handed_on(nest: &Nest, digit: Digit) -> Result<HandedOn, Unhanded> {
         (nest.pingpong.is_some(), "pingpong"),
         (nest.producer.is_some(), "produce"),
         (nest.segment.is_some(), "segment"),
+        // It may take a tile twice, and a ticket with it.
+        (!nest.frozen.is_empty(), "freeze"),
     ];
     if let Some((_, what)) = beside.into_iter().find(|(holds, _)| *holds) {
-        return Err(Unhanded::Beside(what));
+        return Err(NoLookback::Beside(what));
     }
     if nest.limits.contains_key(&digit.axis) {
-        return Err(Unhanded::Limited(digit));
+        return Err(NoLookback::Limited(digit));
     }
     let is_loop = |f: &Frame| matches!(f, Frame::For(d, _) if *d == digit);
     let mut all: Vec<Leaf<'_>> = Vec::new();
@@ -199,36 +204,36 @@ fn handed_on(nest: &Nest, digit: Digit) -> Result<HandedOn, Unhanded> {
     nest.body
         .each(&mut |stmt| loops += usize::from(matches!(stmt, Stmt::For { digit: d, .. } if *d == digit)));
     let Some((leaf, at)) = all.iter().find_map(|leaf| Some((leaf, leaf.inside?))) else {
-        return Err(Unhanded::Stateless(digit));
+        return Err(NoLookback::Stateless(digit));
     };
     if let Frame::For(_, kind) = leaf.path[at]
         && kind != LoopKind::Seq
     {
-        return Err(Unhanded::Taken(digit, kind));
+        return Err(NoLookback::Taken(digit, kind));
     }
     let of_ctas =
         |f: &Frame| !matches!(f, Frame::For(_, kind) if !matches!(kind, LoopKind::Unit(Unit::Block, _)));
     if loops != 1 || !leaf.path[..at].iter().all(of_ctas) {
-        return Err(Unhanded::Inside(digit));
+        return Err(NoLookback::Inside(digit));
     }
     let states = states(nest, digit, &all)?;
     if states.is_empty() {
-        return Err(Unhanded::Stateless(digit));
+        return Err(NoLookback::Stateless(digit));
     }
     order(&all, &states)?;
     stores(digit, &all, &states)?;
-    Ok(HandedOn { digit, states })
+    Ok(Lookback { digit, states })
 }
 
 /// What goes from step to step.
-fn states(nest: &Nest, digit: Digit, all: &[Leaf<'_>]) -> Result<Vec<State>, Unhanded> {
+fn states(nest: &Nest, digit: Digit, all: &[Leaf<'_>]) -> Result<Vec<State>, NoLookback> {
     let mut states: Vec<State> = Vec::new();
     for leaf in all {
         let (Some(at), Some(Target::Value(value))) = (leaf.inside, leaf.target()) else { continue };
         if leaf.first_of(value).is_none_or(|first| first > at) {
             continue;
         }
-        let Stmt::Set { expr, .. } = leaf.stmt else { return Err(Unhanded::Summed(value, digit)) };
+        let Stmt::Set { expr, .. } = leaf.stmt else { return Err(NoLookback::Summed(value, digit)) };
         let part = |a: &Expr, b: &Expr| match (a, b) {
             (Expr::Get(a), Expr::Get(b)) if *a == value && *b != value => Some(*b),
             _ => None,
@@ -241,22 +246,22 @@ fn states(nest: &Nest, digit: Digit, all: &[Leaf<'_>]) -> Result<Vec<State>, Unh
             _ => None,
         };
         let Some((op, part)) = formed.filter(|_| states.iter().all(|s| s.value != value)) else {
-            return Err(Unhanded::Form(value));
+            return Err(NoLookback::Form(value));
         };
         if !matches!(nest.value(value).dtype, DType::F32 | DType::I32 | DType::U32) {
-            return Err(Unhanded::Bits(value));
+            return Err(NoLookback::Bits(value));
         }
         let inner = leaf.path[at + 1..].iter().find_map(Frame::step);
         if let Some((inner, _)) = inner {
-            return Err(Unhanded::Several(value, inner));
+            return Err(NoLookback::Several(value, inner));
         }
         // What a step adds is a value of the step, of one element a CTA.
         let makes = all.iter().find_map(|leaf| Some((leaf, leaf.inside?, leaf.first_of(part)?)));
         let Some((leaf, at, first)) = makes.filter(|(_, at, first)| first > at) else {
-            return Err(Unhanded::Form(value));
+            return Err(NoLookback::Form(value));
         };
         if let Some((inner, _)) = leaf.path[at + 1..first].iter().find_map(Frame::step) {
-            return Err(Unhanded::Several(part, inner));
+            return Err(NoLookback::Several(part, inner));
         }
         states.push(State { value, part, op });
     }
@@ -267,7 +272,7 @@ fn states(nest: &Nest, digit: Digit, all: &[Leaf<'_>]) -> Result<Vec<State>, Unh
 }
 
 /// Parts need no state, and states are read behind them.
-fn order(all: &[Leaf<'_>], states: &[State]) -> Result<(), Unhanded> {
+fn order(all: &[Leaf<'_>], states: &[State]) -> Result<(), NoLookback> {
     for state in states {
         let (mut seen, mut open) = (BTreeSet::new(), vec![state.part]);
         while let Some(value) = open.pop() {
@@ -275,7 +280,7 @@ fn order(all: &[Leaf<'_>], states: &[State]) -> Result<(), Unhanded> {
                 continue;
             }
             if let Some(of) = states.iter().find(|s| s.value == value) {
-                return Err(Unhanded::Needs(state.part, of.value));
+                return Err(NoLookback::Needs(state.part, of.value));
             }
             let writes = all.iter().filter(|leaf| leaf.target() == Some(Target::Value(value)));
             writes.for_each(|leaf| open.extend(leaf.expr().values()));
@@ -284,7 +289,7 @@ fn order(all: &[Leaf<'_>], states: &[State]) -> Result<(), Unhanded> {
         let before = all.iter().enumerate().filter(|(n, leaf)| leaf.inside.is_some() && Some(*n) <= known);
         for (_, leaf) in before {
             if let (true, Some(target)) = (leaf.reads(state.value), leaf.target()) {
-                return Err(Unhanded::Early(*state, target));
+                return Err(NoLookback::Early(*state, target));
             }
         }
     }
@@ -292,19 +297,19 @@ fn order(all: &[Leaf<'_>], states: &[State]) -> Result<(), Unhanded> {
 }
 
 /// What is stored outside of the loop is of its end. (No step reads what another one stores: the language has no such kernels.)
-fn stores(digit: Digit, all: &[Leaf<'_>], states: &[State]) -> Result<(), Unhanded> {
+fn stores(digit: Digit, all: &[Leaf<'_>], states: &[State]) -> Result<(), NoLookback> {
     for leaf in all.iter().filter(|leaf| leaf.inside.is_none()) {
         let Some(Target::Access(access)) = leaf.target() else { continue };
         let of_a_state = |values: &[ValueId]| states.iter().any(|s| values.contains(&s.value));
         if !leaf.path.iter().any(|f| matches!(f, Frame::Rest(values) if of_a_state(values))) {
-            return Err(Unhanded::Outside(access, digit));
+            return Err(NoLookback::Outside(access, digit));
         }
     }
     Ok(())
 }
 
 /// The same loop, whose steps know what they add before they read what is before them: the `let` of a part is moved to where all is
-/// known that it needs.
+/// known that it needs. It passes no store to what it loads: the language has no load of what a step has stored before.
 pub(crate) fn parts_first(nest: &Nest, digit: Digit) -> Stmt {
     let mut body = nest.body.clone();
     let mut all: Vec<ValueId> = Vec::new();
@@ -315,27 +320,13 @@ pub(crate) fn parts_first(nest: &Nest, digit: Digit) -> Stmt {
             all.extend(expr.values().into_iter().filter(|v| v != value));
         }
     });
-    let stores: BTreeSet<TensorId> = {
-        let mut stores = BTreeSet::new();
-        leaves(&nest.body, &mut |_, leaf| {
-            if let Some((Target::Access(access), _)) = leaf.leaf() {
-                stores.insert(nest.access(access).tensor);
-            }
-        });
-        stores
-    };
     in_loop(&mut body, digit, &mut |step| {
         for part in &all {
             let Some((values, first)) = taken(step, *part) else { continue };
             let mut reads = BTreeSet::new();
-            let mut rereads = false;
-            leaves(&first, &mut |_, leaf| {
-                let expr = leaf.leaf().expect("a leaf").1;
-                reads.extend(expr.values());
-                rereads |= expr.accesses().iter().any(|a| stores.contains(&nest.access(*a).tensor));
-            });
-            if !rereads && let Some(step_without) = without(step, *part) {
-                *step = placed(step_without, &values, first, &reads);
+            leaves(&first, &mut |_, leaf| reads.extend(leaf.leaf().expect("a leaf").1.values()));
+            if let Some(others) = without(step, *part) {
+                *step = placed(others, &values, first, &reads);
             }
         }
     });

@@ -26,7 +26,9 @@ use super::{
 };
 use crate::{
     machine::{Target, Unit, UnitDim},
-    nest::{AccessId, Digit, Dimensions, HandedOn, Nest, NoUnits, Unhanded, Units, WARP, count, dimensions},
+    nest::{
+        AccessId, Digit, Dimensions, Lookback, Nest, NoLookback, NoUnits, Units, WARP, count, dimensions,
+    },
 };
 use std::cell::OnceCell;
 
@@ -41,7 +43,7 @@ pub(crate) struct Parts<'n> {
     limits: OnceCell<Limited>,
     boxes: OnceCell<Boxes>,
     maxima: OnceCell<Maxima>,
-    handed: OnceCell<Option<Result<HandedOn, Unhanded>>>,
+    lookback: OnceCell<Option<Result<Lookback, NoLookback>>>,
     channels: OnceCell<Channels>,
     places: OnceCell<Places>,
     fragments: OnceCell<Fragments>,
@@ -67,7 +69,7 @@ pub(crate) struct Using<'p> {
     /// Running maxima that stay as they are.
     pub maxima: &'p Maxima,
     /// The loop whose steps CTAs share out.
-    pub handed: Option<&'p HandedOn>,
+    pub lookback: Option<&'p Lookback>,
     /// How copies come together.
     pub channels: &'p Channels,
     /// Where values live.
@@ -98,7 +100,7 @@ pub(crate) enum Unplanned {
     /// A producer cannot copy.
     Roles(Unproduced),
     /// CTAs cannot share out the steps of a loop.
-    Handed(Unhanded),
+    Lookback(NoLookback),
     /// A copy has no box.
     Boxes(Unboxed),
     /// A value has no place.
@@ -127,7 +129,7 @@ impl Unplanned {
             ),
             Unplanned::Tiles(why) => nest.segment.map_or(String::new(), |segment| why.text(nest, segment)),
             Unplanned::Roles(why) => why.text(nest),
-            Unplanned::Handed(why) => why.text(nest),
+            Unplanned::Lookback(why) => why.text(nest),
             Unplanned::Boxes(why) => why.text(nest),
             Unplanned::Places(why) => why.text(nest),
             Unplanned::Fragments(why) => why.text(nest),
@@ -152,7 +154,7 @@ impl<'n> Parts<'n> {
             limits: OnceCell::new(),
             boxes: OnceCell::new(),
             maxima: OnceCell::new(),
-            handed: OnceCell::new(),
+            lookback: OnceCell::new(),
             channels: OnceCell::new(),
             places: OnceCell::new(),
             fragments: OnceCell::new(),
@@ -202,18 +204,18 @@ impl<'n> Parts<'n> {
     }
 
     /// The loop whose steps CTAs share out, or why they cannot.
-    pub fn handed_on(&self) -> Option<Result<&HandedOn, &Unhanded>> {
-        let whole = |handed: HandedOn| {
+    pub fn looks_back(&self) -> Option<Result<&Lookback, &NoLookback>> {
+        let whole = |lookback: Lookback| {
             let in_registers =
                 |part| self.places().nth(part, 0).is_some_and(|place| place.registers.is_some());
-            match handed.states.iter().find(|s| !in_registers(s.part) || !in_registers(s.value)) {
-                _ if self.threads() < u64::from(WARP) => Err(Unhanded::Threads(self.threads())),
-                Some(state) => Err(Unhanded::Shared(state.part)),
-                None => Ok(handed),
+            match lookback.states.iter().find(|s| !in_registers(s.part) || !in_registers(s.value)) {
+                _ if self.threads() < u64::from(WARP) => Err(NoLookback::Threads(self.threads())),
+                Some(state) => Err(NoLookback::Shared(state.part)),
+                None => Ok(lookback),
             }
         };
-        let handed = || self.nest.handed_on().map(|handed| handed.and_then(whole));
-        self.handed.get_or_init(handed).as_ref().map(Result::as_ref)
+        let lookback = || self.nest.looks_back().map(|lookback| lookback.and_then(whole));
+        self.lookback.get_or_init(lookback).as_ref().map(Result::as_ref)
     }
 
     /// What copies in shared memory take of their tensors.
@@ -275,7 +277,7 @@ impl<'n> Parts<'n> {
             units: self.units().ok(),
             boxes: self.boxes(),
             maxima: self.maxima(),
-            handed: self.handed_on().and_then(|handed| handed.ok()),
+            lookback: self.looks_back().and_then(|lookback| lookback.ok()),
             channels: self.channels(),
             places: self.places(),
             sums: self.sums(),
@@ -292,7 +294,7 @@ impl<'n> Parts<'n> {
             .or_else(whole)
             .or_else(|| tiles.unsegmented.first().cloned().map(Unplanned::Tiles))
             .or_else(|| self.roles().unproduced.first().copied().map(Unplanned::Roles))
-            .or_else(|| self.handed_on()?.err().cloned().map(Unplanned::Handed))
+            .or_else(|| self.looks_back()?.err().cloned().map(Unplanned::Lookback))
             .or_else(|| self.boxes().unboxed().map(Unplanned::Boxes))
             .or_else(|| self.places().unplaced().map(Unplanned::Places))
             .or_else(|| readers.indexed.first().copied().map(Unplanned::Places))

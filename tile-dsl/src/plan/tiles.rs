@@ -148,8 +148,8 @@ impl Tiles {
     pub fn of(nest: &Nest) -> Tiles {
         let all = loops(&nest.body);
         let is_bound = |at: LoopKind| matches!(at, LoopKind::Unit(Unit::Block, _));
-        let handed = |d: &Digit| nest.lookback == Some(*d);
-        let of_ctas = all.iter().filter(|(d, at)| is_bound(*at) || handed(d));
+        let shared_out = |d: &Digit| nest.lookback == Some(*d);
+        let of_ctas = all.iter().filter(|(d, at)| is_bound(*at) || shared_out(d));
         let mut digits: Vec<Digit> = of_ctas.map(|(d, _)| *d).collect();
         let is_part = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind != AxisKind::Program;
         digits.sort_by_key(|d| (is_part(d), d.axis, std::cmp::Reverse(d.stride)));
@@ -163,7 +163,7 @@ impl Tiles {
                 Steps::Fixed(n) => (Extent::constant(n.into()), 1, 1),
             };
             let share = match digit.steps {
-                _ if handed(&digit) => Share::Steps,
+                _ if shared_out(&digit) => Share::Steps,
                 Steps::Fixed(parts) if is_part(&digit) => {
                     Share::Parts { parts, adjacent: nest.cluster_reduces() }
                 }

@@ -31,13 +31,34 @@ pub(crate) enum Content {
     Verdict,
     /// Which they are: a word for all, and one for each.
     Again,
-    /// The number that this CTA has drawn.
-    Drawn,
+    /// The ticket of this CTA.
+    Ticket,
     /// What is known of a value before a step.
     Before(ValueId),
 }
 
 impl Content {
+    /// The name of its buffer.
+    pub fn word(self, nest: &Nest) -> String {
+        match self {
+            Content::Copy(copy) => nest.copy_word(copy),
+            Content::Value(value) => nest.value(value).name.clone(),
+            Content::Partial(value) => format!("{}.partial", nest.value(value).name),
+            Content::Parts(value) => format!("{}.parts", nest.value(value).name),
+            Content::Output(tensor, _) => format!("{}.tile", nest.tensor(tensor).name),
+            Content::Turn => "turn".into(),
+            Content::Numbers => "number".into(),
+            Content::NumberFull => "number.full".into(),
+            Content::NumberEmpty => "number.empty".into(),
+            Content::Verdict => "verdict".into(),
+            Content::Again => "again".into(),
+            Content::Ticket => "ticket".into(),
+            Content::Before(value) => format!("{}.before", nest.value(value).name),
+            Content::Full(copy) => format!("{}.full", nest.copy_word(copy)),
+            Content::Empty(copy) => format!("{}.empty", nest.copy_word(copy)),
+        }
+    }
+
     /// In words.
     pub fn text(self, nest: &Nest) -> String {
         let value = |value: ValueId| &nest.value(value).name;
@@ -57,7 +78,7 @@ impl Content {
             Content::NumberEmpty => "mbarriers of free places for numbers of tiles".into(),
             Content::Verdict => "the mbarrier of what is computed again".into(),
             Content::Again => "which tiles are computed again".into(),
-            Content::Drawn => "the number that a CTA has drawn".into(),
+            Content::Ticket => "the ticket of a CTA".into(),
             Content::Before(v) => format!("what is known of `{}` before a step", value(v)),
         }
     }

@@ -22,7 +22,7 @@ fn name(nest: &Nest, buffer: &Buffer) -> String {
         Content::Numbers | Content::NumberFull | Content::NumberEmpty => "number".into(),
         Content::Verdict => "verdict".into(),
         Content::Again => "again".into(),
-        Content::Drawn => "drawn".into(),
+        Content::Ticket => "ticket".into(),
         Content::Value(value) | Content::Partial(value) | Content::Parts(value) | Content::Before(value) => {
             nest.value(value).name.clone()
         }

@@ -1,17 +1,17 @@
 //! Random legal schedules: directives are proposed and those that apply are kept.
 
-use super::{Kind, Random, TYPES};
+use super::{Random, TYPES};
 use crate::{
     directive::{self, DirectiveKind},
     dtype::DType,
     nest::{self, Across, Fraction, Level, Nest, Order, Steps, ValueId, loops},
-    schedule::{Directive, Evict, Schedule, Space, Target, Unit, UnitDim, Via},
-    span::SpanId,
+    schedule::{Schedule, Space, Target, Unit, UnitDim, Via},
     tile::{AxisKind, Kernel, TensorId},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 mod ahead;
+mod last;
 mod limited;
 mod matrix;
 mod promised;
@@ -162,90 +162,6 @@ impl<'a> Generator<'a> {
         }
         self.last();
         self.repair()
-    }
-
-    /// Directives that no other depends on, after all others, which are then drawn as if these were not.
-    pub(crate) fn last(&mut self) {
-        // Those before it may be fewer than were proposed.
-        for (n, directive) in (1..).zip(&mut self.schedule.directives) {
-            directive.span = SpanId(n);
-        }
-        for tensor in &self.kernel.tensors {
-            if self.chance(10) {
-                let (_, evict) = *self.random.pick(&Evict::NAMED);
-                self.propose(directive::Cache { tensor: tensor.name.clone(), evict });
-            }
-        }
-        let dims: BTreeSet<&String> = self.kernel.axes.iter().flat_map(|a| a.extent.dims.keys()).collect();
-        for dim in dims {
-            let of = *self.random.pick(&[2, 3, 4, 8, 16]);
-            let launched = self.extents.get(dim).is_none_or(|n| n % i64::from(of) == 0);
-            if self.chance(15) && launched {
-                self.propose(directive::Multiple { dim: dim.clone(), of });
-            }
-        }
-        if self.chance(40) {
-            self.segment(&BTreeSet::new(), false);
-        }
-        for kind in crate::directive::lookback::candidates(&self.nests[0]) {
-            if self.chance(70) {
-                self.if_legal(kind.into());
-            }
-        }
-    }
-
-    /// A directive that the complete schedule has to admit.
-    fn if_legal(&mut self, kind: DirectiveKind) {
-        let span = SpanId(self.schedule.directives.len() as u32 + 1);
-        self.schedule.directives.push(Directive { kind, span, inherited: None });
-        if self.proved().is_err() {
-            self.schedule.directives.pop();
-        }
-    }
-
-    /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis start over after one to three and a part,
-    /// which is of three, five or seven points if it is to be odd.
-    pub(crate) fn segment(&mut self, among: &BTreeSet<String>, odd: bool) {
-        let tiles = self.schedule.directives.iter().filter_map(|d| match &d.kind {
-            DirectiveKind::Tile(directive::Tile { axis, size }) => Some((axis.clone(), *size)),
-            _ => None,
-        });
-        let program =
-            |axis: &str| self.kernel.axes.iter().any(|a| a.name == axis && a.kind == AxisKind::Program);
-        let mut tiles: Vec<(String, u32)> = tiles.filter(|(axis, size)| *size > 1 && program(axis)).collect();
-        if tiles.iter().any(|(axis, _)| among.contains(axis)) {
-            tiles.retain(|(axis, _)| among.contains(axis));
-        }
-        if tiles.is_empty() {
-            return;
-        }
-        let (axis, tile) = self.random.pick(&tiles).clone();
-        let whole = 1 + self.random.below(3) as u32;
-        // Most loops can stop after half of their steps, or after all but one, which may be an odd number.
-        let rests = [
-            tile / 2,
-            tile / 2,
-            tile / 4 * 3,
-            tile - 1,
-            tile - 1,
-            1 + self.random.below(tile as usize - 1) as u32,
-        ];
-        let mut rest = *self.random.pick(&rests);
-        if rest == 0 {
-            return;
-        }
-        // What one access may read together with half a word behind it.
-        let pieces: Vec<u32> = [3, 5, 7].into_iter().filter(|n| *n < tile).collect();
-        if odd && !pieces.is_empty() {
-            rest = *self.random.pick(&pieces);
-        }
-        let kind = DirectiveKind::Segment(directive::Segment { axis, points: whole * tile + rest });
-        let span = SpanId(self.schedule.directives.len() as u32 + 1);
-        self.schedule.directives.push(Directive { kind, span, inherited: None });
-        if let Err(wrong) = self.proved() {
-            self.schedule.directives.pop();
-            self.refusals.push((Kind::Segment, wrong[0].message.clone()));
-        }
     }
 
     /// How persistent CTAs take their tiles: in rounds of which every second one is backwards, or by a counter.

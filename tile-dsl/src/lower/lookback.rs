@@ -1,10 +1,10 @@
 //! CTAs that share out the steps of a loop, and look back at those before (`lookback`).
 //!
 //! ```text
-//! number = take numbers of CTAs            // by one thread, for all: whoever has a smaller number has started before
+//! ticket = take tickets                      // by one thread, for all: whoever has a smaller one has started before
 //! if there is the step {
 //!   part = ..
-//!   before = look back: say part, learn what is before, say both       // by a warp, for all
+//!   before = look back: publish part, learn what is before, publish both   // by a warp, for all
 //!   what reads `before`
 //! }
 //! if it is the last step { what reads `before` behind the loop }
@@ -39,27 +39,27 @@ pub(super) fn tile<'a>(
     cx: &mut Cx<'a>,
     body: impl FnOnce(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
-    let Some(handed) = &cx.view.plan.handed else { return body(cx) };
+    let Some(lookback) = &cx.view.plan.lookback else { return body(cx) };
     let tiles = &cx.view.plan.tiles;
     let all = Grid::tiles(tiles, &mut cx.build.emit);
-    let counters = across::scratch(cx, "numbers".into(), DType::I32, 1, true);
+    let tickets = across::scratch(cx, "tickets".into(), DType::I32, 1, true);
     let arrivals = across::scratch(cx, "arrivals".into(), DType::I32, 1, true);
-    let states = handed.states.len() as u32;
+    let states = lookback.states.len() as u32;
     let words = across::scratch(cx, "steps".into(), DType::I32, WORD as u32 * states, true);
-    let drawn = cx.view.shared_buffer(Content::Drawn, 0)?;
+    let ticket = cx.view.shared_buffer(Content::Ticket, 0)?;
     cx.env.tile.words = Some(words);
-    cx.build.write_shared(drawn);
+    cx.build.write_shared(ticket);
     let own = cx.build.emit.var(DType::I32);
     let zero = || KExpr::Int(0, DType::I32);
-    let take = kernel::Stmt::Take { dst: own, counters, offset: zero(), most: all.expr() };
+    let take = kernel::Stmt::Take { dst: own, counters: tickets, offset: zero(), most: all.expr() };
     let values = vec![KExpr::Var(own)];
-    let say = kernel::Stmt::Store { mem: Mem::Shared(drawn), offset: zero(), values, guard: None };
+    let say = kernel::Stmt::Store { mem: Mem::Shared(ticket), offset: zero(), values, guard: None };
     let tid = cx.env.tile.units.tid(&mut cx.build.emit);
     let first = cx.build.emit.cmp(CmpOp::Eq, tid, Atom::i32(0));
     control::only_if(cx, Some(first), |cx| control::emit_all(cx, [take, say]));
-    cx.build.read_shared(drawn);
+    cx.build.read_shared(ticket);
     let number = cx.build.emit.var(DType::I32);
-    cx.build.emit.stmt(kernel::Stmt::Alike { dst: number, shared: drawn, offset: zero() });
+    cx.build.emit.stmt(kernel::Stmt::Alike { dst: number, shared: ticket, offset: zero() });
     cx.env.tile.grid = Grid::of(tiles, &mut cx.build.emit, Some(Atom::Var(number)));
     body(cx)?;
     let last = cx.build.emit.var(DType::Bool);
@@ -106,24 +106,20 @@ pub(super) fn step<'a>(
     let end = control::end(cx, digit);
     let first = cx.build.emit.index(&point);
     let exists = cx.build.emit.cmp(CmpOp::Lt, first, end);
-    let before = cx.build.sync.clone();
-    control::only_if(cx, Some(exists), |cx| {
+    control::in_some_ctas(cx, exists, |cx| {
         cx.env.stack.push(Bound::new(digit, at, point));
         let result = body(cx);
         cx.env.stack.pop();
         result
-    })?;
-    cx.build.sync.or(before);
-    cx.build.emit.forget_loads(|_| true);
-    Ok(())
+    })
 }
 
-/// What these values add to states is said, and the states become what is known before this step.
-pub(super) fn hand_on(cx: &mut Cx<'_>, values: &[ValueId]) -> Result<(), LowerError> {
-    let Some(handed) = &cx.view.plan.handed else { return Ok(()) };
-    for (nth, state) in handed.states.iter().enumerate() {
+/// What these values add to states is published, and the states become what is known before this step.
+pub(super) fn states(cx: &mut Cx<'_>, values: &[ValueId]) -> Result<(), LowerError> {
+    let Some(lookback) = &cx.view.plan.lookback else { return Ok(()) };
+    for (nth, state) in lookback.states.iter().enumerate() {
         if values.contains(&state.part) {
-            learn(cx, nth as i64, handed.states.len() as i64, *state)?;
+            learn(cx, nth as i64, lookback.states.len() as i64, *state)?;
         }
     }
     Ok(())
@@ -176,8 +172,8 @@ fn learn(cx: &mut Cx<'_>, nth: i64, states: i64, state: State) -> Result<(), Low
 
 /// Whether this CTA has the last step of its tile, where what follows reads a state behind the loop.
 pub(super) fn is_last(cx: &mut Cx<'_>, values: &[ValueId]) -> Option<Atom> {
-    let handed = cx.view.plan.handed.as_ref()?;
-    let (step, steps) = cx.env.tile.grid.step.filter(|_| handed.ends_with(values))?;
+    let lookback = cx.view.plan.lookback.as_ref()?;
+    let (step, steps) = cx.env.tile.grid.step.filter(|_| lookback.ends_with(values))?;
     let last = cx.build.emit.bin(BinOp::Sub, steps, Atom::i32(1));
     Some(cx.build.emit.cmp(CmpOp::Eq, step, last))
 }

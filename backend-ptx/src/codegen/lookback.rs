@@ -21,13 +21,13 @@ use tile_dsl::{
     op::RedOp,
 };
 
-/// What the upper half of a word says: the value is of the step alone.
+/// What the upper half of a word means: the value is of the step alone.
 const PART: u64 = 1;
 /// The value is of all steps up to this one.
 const ALL: u64 = 2;
 
 impl<'c> Codegen<'c, '_> {
-    /// What is known before a step; it says what is known behind it.
+    /// What is known before a step; it publishes what is known behind it.
     pub(super) fn look_back(
         &mut self,
         dst: Var,
@@ -51,7 +51,7 @@ impl<'c> Codegen<'c, '_> {
         self.builder.position_at_end(own);
         let is_first = self.builder.build_int_compare(IntPredicate::EQ, step, int(0), "")?;
         let flag = self.builder.build_select(is_first, int(ALL), int(PART), "")?.into_int_value();
-        self.say(words, step, lane, (flag, value))?;
+        self.publish(words, step, lane, (flag, value))?;
         let before = self.current_block();
         let nearest = self.builder.build_int_sub(step, int(1), "")?;
         self.builder.build_conditional_branch(is_first, done, window)?;
@@ -118,7 +118,7 @@ impl<'c> Codegen<'c, '_> {
 
         self.builder.position_at_end(behind);
         let both = self.binary(op.combine(), sum, value)?;
-        self.say(words, step, lane, (int(ALL), both))?;
+        self.publish(words, step, lane, (int(ALL), both))?;
         let from = self.current_block();
         self.builder.build_unconditional_branch(done)?;
         self.builder.position_at_end(done);
@@ -136,7 +136,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Lane 0 writes the word of a step.
-    fn say(
+    fn publish(
         &self,
         words: PointerValue<'c>,
         step: IntValue<'c>,

@@ -1,4 +1,4 @@
-//! Random kernels whose loops carry what CTAs can hand on, under random schedules by which they do (`lookback`).
+//! Random kernels whose loops carry a state that steps can publish, under random schedules by which they do (`lookback`).
 
 use crate::{case::Case, check::program};
 use tile_dsl::{
@@ -7,25 +7,37 @@ use tile_dsl::{
     tile::{self, Kernel},
 };
 
-const HANDED: u64 = 0x1b6e_90d4_7ac3_25f1;
+const LOOKBACK: u64 = 0x1b6e_90d4_7ac3_25f1;
 /// Kernels that are one, in percent.
 const SHARE: usize = 4;
 
 /// Whether the kernel of a seed is one of these, where nothing is wished for.
-pub fn hands(seed: u64) -> bool {
-    Random::new(seed ^ HANDED).below(100) < SHARE
+pub fn carries(seed: u64) -> bool {
+    Random::new(seed ^ LOOKBACK).below(100) < SHARE
 }
 
-/// The kernel and the schedule of a seed; nothing where the schedule is refused.
+/// The kernel of a seed.
+///
+/// # Panics
+/// If a text is no kernel.
+pub fn carrying_kernel(seed: u64) -> Kernel {
+    kernel(&mut random(seed)).0
+}
+
+/// The kernel of a seed, and a schedule of it; nothing where that is refused.
 ///
 /// # Panics
 /// If a text is no kernel or no schedule.
-pub fn handed(seed: u64) -> Option<Case> {
-    let mut random = Random::new(seed ^ HANDED.rotate_left(9));
+pub fn carrying(seed: u64) -> Option<Case> {
+    let mut random = random(seed);
     let (kernel, over_tiles) = kernel(&mut random);
     let schedule = schedule(&mut random, &kernel, &over_tiles);
     let case = Case { kernel, dtype: None, schedule, launches: vec![] };
     program(&case).is_ok().then_some(case)
+}
+
+fn random(seed: u64) -> Random {
+    Random::new(seed ^ LOOKBACK.rotate_left(9))
 }
 
 /// A loop over tiles that carries one or two sums, maxima or minima, and the values that are over a tile.
