@@ -10,6 +10,7 @@ use crate::race::{Budget, Crossings};
 use crate::report::{self, Report};
 use crate::resident;
 use crate::simd::Simd;
+use crate::turns;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -42,7 +43,7 @@ pub struct Launch<'a> {
     pub params: Vec<Vec<u8>>,
     /// Number of SMs: decides `%smid`, `%nsmid` and how many CTAs may be resident at once.
     pub sm_count: u32,
-    /// Seed of the warp schedule; 0 is plain round robin.
+    /// Seed of the schedule of warps, and of CTAs that may wait for one another; 0 is plain round robin.
     pub seed: u64,
     /// Run the kernel again on a copy of the memory, under the schedule of this seed, and add what only that run finds.
     ///
@@ -313,8 +314,8 @@ fn validate<'m>(m: &'m Module, l: &Launch<'_>) -> Result<&'m Kernel, LaunchError
 /// Runs a kernel on the memory.
 ///
 /// CTAs run in parallel over cores; results, counters and findings do not depend on the number of cores. Kernels
-/// with global atomics whose order could show run their CTAs one after the other, with others started when one
-/// spins.
+/// with global atomics whose order could show run their CTAs on one core: one after the other, with others started
+/// when one spins, under seed 0; by turns that the seed picks, under any other.
 ///
 /// # Errors
 /// [`LaunchError`]; nothing ran then, with the exception named there. What goes wrong while running is in
@@ -381,7 +382,7 @@ fn run(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, L
     let (counts, mut log) = if k.sequential {
         let resident = resident::clusters(k, module.sm, l, per_cluster);
         let limit = || resident::limit(resident, units, per_cluster, l.sm_count);
-        sequential(&env, (units, resident), &tick, &limit)
+        merge(&env, turns::by_turns(&env, (units, resident), &tick, &limit))
     } else {
         parallel(&env, units, &tick)
     };
@@ -443,54 +444,4 @@ fn merge(env: &Env<'_>, parts: Vec<Results>) -> Results {
         log.merge(l);
     }
     (counts, log)
-}
-
-/// One CTA after the other, with as many in flight as the device could hold when one of them spins. `limit` says that in
-/// words.
-fn sequential(
-    env: &Env<'_>,
-    (total, resident): (u64, u64),
-    tick: &(dyn Fn() + Sync),
-    limit: &dyn Fn() -> String,
-) -> Results {
-    let device = Device::new(env);
-    let mut flying: Vec<Engine<'_>> = vec![];
-    let mut idle: Vec<Engine<'_>> = vec![];
-    let (mut next, mut at) = (0, 0);
-    // Something moved since the last time that all had their turn.
-    let mut moved = false;
-    while next < total || !flying.is_empty() {
-        let all_spin = at >= flying.len();
-        if all_spin && next < total && (flying.len() as u64) < resident {
-            let mut e = idle.pop().unwrap_or_else(|| Engine::new(env, device.clone()));
-            e.start(next);
-            next += 1;
-            moved = true;
-            flying.push(e);
-            at = flying.len() - 1;
-        } else if all_spin {
-            if !std::mem::take(&mut moved) {
-                // Every resident CTA polls, and nobody is left to change what they poll. The others never start.
-                let why = if next < total { format!(": {}", limit()) } else { String::new() };
-                for mut e in flying.drain(..) {
-                    e.report_deadlock(&why);
-                    idle.push(e);
-                    tick();
-                }
-                break;
-            }
-            at = 0;
-        }
-        match flying[at].advance(64) {
-            Outcome::Done => {
-                idle.push(flying.remove(at));
-                tick();
-                // Whoever waited for this CTA goes first.
-                (at, moved) = (0, true);
-            }
-            Outcome::Pending => (at, moved) = (at + 1, true),
-            Outcome::Stalled => at += 1,
-        }
-    }
-    merge(env, idle.into_iter().map(|e| (e.counts, e.log)).collect())
 }

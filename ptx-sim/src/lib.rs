@@ -126,6 +126,7 @@ mod parse;
 mod race;
 #[forbid(unsafe_code)]
 mod report;
+#[forbid(unsafe_code)]
 mod resident;
 #[forbid(unsafe_code)]
 mod rules;
@@ -136,6 +137,8 @@ mod tensor_core;
 mod tensor_map;
 #[forbid(unsafe_code)]
 mod trace;
+#[forbid(unsafe_code)]
+mod turns;
 #[forbid(unsafe_code)]
 mod types;
 
