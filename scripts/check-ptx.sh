@@ -17,4 +17,4 @@ tool=$(scripts/ptxas.sh --path)
 echo "assembled the examples for sm_80 and sm_89, and $(find target/ptx-sample -name '*.ptx' | wc -l) samples"
 
 TILEWRIGHT_PTXAS=$tool TILEWRIGHT_NVDISASM=$(scripts/ptxas.sh --path nvdisasm) \
-    cargo test --workspace --test resources -- --ignored --nocapture
+    cargo test --workspace --test every -- --ignored --nocapture resources::

@@ -17,7 +17,7 @@ what=$1 folder=$2 ptx=${3:-}
 case "$what:$ptx" in record: | record:--ptx | compare: | compare:--ptx) ;; *) usage ;; esac
 write() {
   mkdir -p "$1"
-  TILEWRIGHT_DIGEST=$1/examples.txt cargo test --quiet --test goldens -- --ignored digest > /dev/null
+  TILEWRIGHT_DIGEST=$1/examples.txt cargo test --quiet --test every -- --ignored goldens::digest > /dev/null
   cargo build --quiet --release -p tile-fuzz
   # shellcheck disable=SC2086 # an option, or nothing
   target/release/tile-fuzz digest $ptx --seed "${SEED:-1}" --count "${COUNT:-2000}" fuzz/corpus/*.txt > "$1/random${ptx:+-ptx}.txt"

@@ -4,7 +4,7 @@
 //! program (proved), sizes ─► Subject: kernel IR, its requests of memory, the machine ─► RULES, a file each ─► Lint
 //! ```
 //! [`check`] takes a schedule and sizes. What a lint predicts of memory is [`traffic`]: requests, sectors and wavefronts as
-//! the simulator counts them when it runs the same launch (`tests/lints.rs` compares them for every example and schedule). Where an edit of the
+//! the simulator counts them when it runs the same launch (`tests/every/lints.rs` compares them for every example and schedule). Where an edit of the
 //! schedule may mend what a lint found, it is proved and predicted again; the help is the best of those that are legal.
 
 #![forbid(unsafe_code)]

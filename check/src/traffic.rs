@@ -4,7 +4,7 @@
 //! of 32 lanes at a time meets every request that a launch makes, and nothing that tensors hold is needed for it. What an
 //! element is, is left out; what waits, does not: no request depends on the order of warps.
 //!
-//! The same count by the same rules as the simulator's of the PTX (`tests/lints.rs` compares them), but for what LLVM changes on the way:
+//! The same count by the same rules as the simulator's of the PTX (`tests/every/lints.rs` compares them), but for what LLVM changes on the way:
 //! it may drop a load whose value it has, or join neighbours to a vector.
 //!
 //! Boxes of tensor maps and operands of asynchronous MMA are no requests of lanes: [`LeftOut`] has them, with the reason.

@@ -5,18 +5,15 @@
 //! | `ptx/*.ptx` | the PTX of [`SHOWN`], in full, to be read |
 //! | `code.txt` | of every schedule a hash of its PTX and how many instructions of each kind that has, and hashes of its kernel IR for each type, variant and form |
 //! | `plans.txt` | the plan of every schedule |
-//! | `resources.txt` | registers, spills, shared memory, the hot loop: `tests/resources.rs` |
+//! | `resources.txt` | registers, spills, shared memory, the hot loop: `tests/every/resources.rs` |
 //!
-//! `TILEWRIGHT_BLESS=1 cargo test --test goldens` writes the first three anew; `--emit ptx` of an example prints what a hash
+//! `TILEWRIGHT_BLESS=1 cargo test --test every goldens` writes the first three anew; `--emit ptx` of an example prints what a hash
 //! stands for. `scripts/check-ptx.sh` assembles the PTX of every example, which this test leaves in `target/ptx-examples`.
 
-#[path = "support/examples.rs"]
-mod examples;
-#[path = "support/random.rs"]
-mod random;
-
-use examples::{EVERY, conv1d, product, softmax};
-use random::random_schedules;
+use crate::{
+    examples::{EVERY, conv1d, product, softmax},
+    random::random_schedules,
+};
 use rayon::prelude::*;
 use std::{fmt::Write, fs, path::Path};
 use tile_dsl::{

@@ -1,9 +1,6 @@
 //! Derivations are replayed by a checker that shares no code with the rules: those of every schedule pass, and wrong ones do not.
 
-#[path = "support/examples.rs"]
-mod examples;
-
-use examples::{EVERY, attention, product, softmax, vector_add};
+use crate::examples::{EVERY, attention, product, softmax, vector_add};
 use rayon::prelude::*;
 use tile_dsl::{
     engine::{Certificate, Move, Step, certificate},

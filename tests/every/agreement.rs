@@ -1,32 +1,14 @@
 //! The executors agree: f64 reference of the tile IR, interpreter of the nest, simulator on the PTX.
 
-#[path = "../examples/attention/kernel.rs"]
-mod attention;
-#[path = "../examples/batched/kernel.rs"]
-mod batched;
-#[path = "../examples/conv1d/kernel.rs"]
-mod conv1d;
-#[path = "../examples/conv2d/kernel.rs"]
-mod conv2d;
-#[path = "../examples/linear/kernel.rs"]
-mod linear;
-#[path = "../examples/packed_attention/kernel.rs"]
-mod packed_attention;
-#[path = "../examples/matmul/kernel.rs"]
-mod product;
-#[path = "support/random.rs"]
-mod random;
-#[path = "../examples/softmax/kernel.rs"]
-mod softmax;
-mod support;
-#[path = "../examples/triangular/kernel.rs"]
-mod triangular;
-#[path = "../examples/vector_add/kernel.rs"]
-mod vector_add;
-
-use random::mixed_schedules;
+use crate::{
+    examples::{
+        attention, batched, conv1d, conv2d, linear, packed_attention, product, softmax, triangular,
+        vector_add,
+    },
+    random::mixed_schedules,
+    support::{Case, of_kernel},
+};
 use std::collections::{BTreeMap, BTreeSet};
-use support::{Case, of_kernel};
 use tile_dsl::{
     directive::{self, DirectiveKind},
     engine::testing::Random,

@@ -4,12 +4,10 @@
 //! `scripts/check-ptx.sh` fetches NVIDIA's assembler and runs this; `TILEWRIGHT_BLESS=1 scripts/check-ptx.sh` assembles all and records
 //! anew. Otherwise PTX that is the recorded one, which its hash says, is not assembled again: its machine code is what is recorded.
 
-#[path = "support/examples.rs"]
-mod examples;
-#[path = "support/flights.rs"]
-mod flights;
-
-use examples::{EVERY, product};
+use crate::{
+    examples::{EVERY, product},
+    flights,
+};
 use rayon::prelude::*;
 use std::{fmt, fs, path::Path, str::FromStr};
 use tile_bench::Machine;
@@ -134,7 +132,7 @@ const GROUPED: &[&dyn AnySchedule] = &[
     &product::wgmma_best,
 ];
 
-const HEADER: &str = "# Machine code of each schedule with its first element type, each variant: tests/resources.rs\n\
+const HEADER: &str = "# Machine code of each schedule with its first element type, each variant: tests/every/resources.rs\n\
      # kernel                         PTX              arch   registers spills shared ctas  fma%  widest accesses of the hot loop\n";
 
 /// What is wrong with machine code whatever was recorded: ptxas' remarks on what it did not do as asked (C75xx, C76xx), memory

@@ -1,13 +1,10 @@
 //! What is predicted of every example under every schedule is what the simulator counts in the same launch.
 
-#[path = "support/examples.rs"]
-#[allow(dead_code, reason = "each kernel has its sizes here")]
-mod examples;
-mod support;
-
-use examples::{attention, batched, conv1d, conv2d, eight, linear, product, softmax, vector_add};
+use crate::{
+    examples::{attention, batched, conv1d, conv2d, eight, linear, product, softmax, vector_add},
+    support::{Case, of_kernel},
+};
 use std::collections::{BTreeMap, BTreeSet};
-use support::{Case, of_kernel};
 use tile_dsl::{
     kernel::{Kernel as KernelIr, Param},
     lower::{lower, promises},
@@ -332,7 +329,7 @@ fn attention_heads() {
 
 /// Schedules with a fault that is known.
 mod faults {
-    use super::examples::product;
+    use crate::examples::product;
     use product::matmul;
     use tilewright::prelude::*;
 
