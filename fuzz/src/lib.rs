@@ -45,3 +45,8 @@ pub mod sizes;
 pub mod survey;
 pub mod text;
 pub mod wish;
+
+/// Of every program that links this crate, tests among them: the compiler makes many small allocations on many threads, and is a
+/// tenth faster than with the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

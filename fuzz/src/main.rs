@@ -24,10 +24,6 @@ use tile_fuzz::{
 };
 use tile_runtime::{Device, Stage, emit_given};
 
-/// Many small allocations on many threads: a tenth faster than with the system's allocator.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Random tile programs under random legal schedules: evaluator, nest interpreter and simulator must agree.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]

@@ -428,6 +428,11 @@ impl<'a> Engine<'a> {
         self.rng
     }
 
+    /// Number in the grid of the first CTA that it runs.
+    pub fn number(&self) -> u64 {
+        self.ctas[0].linear
+    }
+
     /// Runs until the CTA is done, deadlocked, out of memory for the checks, or (with `rounds`) has had that many turns of all warps.
     pub fn advance(&mut self, rounds: u64) -> Outcome {
         let n = self.warps.len();

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 /// Turns of all warps that a CTA has before the next one goes on, under seed 0.
 const TURNS: u64 = 64;
-/// CTAs (clusters) in flight under any other seed, as long as one of them can go on.
-const FLYING: usize = 6;
+/// CTAs (clusters) in flight under any other seed, as long as one of them can go on: one of these numbers a launch.
+const FLYING: [usize; 6] = [2, 3, 4, 6, 8, 48];
 
 /// Runs `total` CTAs (clusters), of which `resident` fit on the device at once. `limit` says that in words.
 ///
@@ -106,17 +106,22 @@ impl Flight<'_> {
 
     /// By turns of random lengths; `false`: all poll.
     fn at_random(&mut self, seed: u64, tick: &dyn Fn()) -> bool {
-        let mut state = seed.wrapping_mul(0xd1b5_4a32_d192_ed03) | 1;
+        // Launches of one seed differ, too.
+        let mut state = (seed ^ self.total.rotate_left(32)).wrapping_mul(0xd1b5_4a32_d192_ed03) | 1;
         let mut random = |n: usize| {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
             ((state >> 32) as usize) % n
         };
+        let flying = FLYING[random(FLYING.len())];
+        // The oldest CTA goes on when no other can, so that all others come to wait for it.
+        let oldest_last = random(2) == 0;
         // Behind the first `able` are those that have polled since anything moved.
         let mut able = 0;
         while !self.is_over() {
-            if (able == 0 || self.flying.len() < FLYING && random(2) == 0) && self.start() {
+            let more = self.flying.len() < flying && (random(2) == 0 || oldest_last && able == 1);
+            if (able == 0 || more) && self.start() {
                 let last = self.flying.len() - 1;
                 self.flying.swap(able, last);
                 able += 1;
@@ -124,7 +129,10 @@ impl Flight<'_> {
             if able == 0 {
                 return false;
             }
-            let at = random(able);
+            let mut at = random(able);
+            if oldest_last && self.flying[..able].iter().all(|e| e.number() >= self.flying[at].number()) {
+                at = (at + 1) % able;
+            }
             // Mostly a few instructions of every warp, now and then a CTA as good as whole.
             let turns = if random(8) == 0 { TURNS } else { 1 + random(4) as u64 };
             match self.flying[at].advance(turns) {

@@ -3,6 +3,7 @@
 use crate::alu::float::{self, BF16, E4M3, E5M2, F16, Format, NAN32};
 use crate::op::{Fl, Rnd};
 use crate::types::Ty;
+use std::sync::LazyLock;
 
 fn format(ty: Ty) -> Option<Format> {
     Some(match ty {
@@ -187,9 +188,12 @@ pub(crate) fn pack(ty: Ty, fl: Fl, a: u32, b: u32) -> u32 {
 
 /// Two fp8 values of a b16 register to f16x2.
 pub(crate) fn fp8_to_f16x2(e5m2: bool, fl: Fl, a: u32) -> u32 {
-    let fmt = if e5m2 { E5M2 } else { E4M3 };
+    static CODES: LazyLock<[[u16; 256]; 2]> = LazyLock::new(|| {
+        [E4M3, E5M2].map(|fmt| std::array::from_fn(|v| F16.encode(fmt.decode(v as u32), Rnd::Near) as u16))
+    });
+    let codes = &CODES[usize::from(e5m2)];
     let one = |v: u32| {
-        let r = F16.encode(fmt.decode(v & 0xff), Rnd::Near);
+        let r = u32::from(codes[(v & 0xff) as usize]);
         if fl.relu && r & 0x8000 != 0 && r != F16.nan { 0 } else { r }
     };
     one(a >> 8) << 16 | one(a)

@@ -68,27 +68,48 @@ impl Format {
         1 << (self.frac + self.ebits)
     }
 
+    fn bias(self) -> i32 {
+        (1 << (self.ebits - 1)) - 1
+    }
+
+    #[inline]
     pub fn decode(self, bits: u32) -> f64 {
-        let neg = bits & self.sign() != 0;
         let mag = bits & (self.sign() - 1);
-        let bias = (1 << (self.ebits - 1)) - 1;
-        let v = if mag == self.nan || (mag > self.inf && self.inf != self.max) || mag > self.inf.max(self.max)
-        {
+        let v = if mag >> self.frac == 0 {
+            mag as f64 * pow2(1 - self.bias() - self.frac as i32)
+        } else if mag <= self.max {
+            // Exponent and fraction lie side by side in f64, too.
+            let more = (1023 - self.bias()) as u64;
+            f64::from_bits(((mag as u64) << (52 - self.frac)) + (more << 52))
+        } else if mag == self.inf || self.ebits == 5 && self.frac == 2 && mag == 0x7c {
             // e5m2 has an infinity that arithmetic here never produces.
-            if self.ebits == 5 && self.frac == 2 && mag == 0x7c { f64::INFINITY } else { f64::NAN }
-        } else if mag == self.inf && self.inf != self.max {
             f64::INFINITY
         } else {
-            let e = (mag >> self.frac) as i32;
-            let f = (mag & ((1 << self.frac) - 1)) as f64;
-            let one = (1u64 << self.frac) as f64;
-            if e == 0 { f / one * pow2(1 - bias) } else { (1.0 + f / one) * pow2(e - bias) }
+            f64::NAN
         };
-        if neg { -v } else { v }
+        if bits & self.sign() != 0 { -v } else { v }
     }
 
     /// Rounds to the format. `x` must be exact, or rounded to odd with at least two more fraction bits.
+    #[inline]
     pub fn encode(self, x: f64, rnd: Rnd) -> u32 {
+        let sign = if x.is_sign_negative() { self.sign() } else { 0 };
+        let bits = x.to_bits() & !(1 << 63);
+        let more = (1023 - self.bias()) as u64;
+        // Most numbers are normal ones of the format before and after they are rounded to the nearest.
+        if rnd == Rnd::Near && bits >> 52 > more && bits >> 52 < 0x7ff {
+            let cut = 52 - self.frac;
+            let up = (1 << (cut - 1)) - 1 + (bits >> cut & 1);
+            let field = ((bits + up) >> cut) - (more << self.frac);
+            if field <= self.max as u64 {
+                return sign | field as u32;
+            }
+        }
+        self.encode_any(x, rnd)
+    }
+
+    /// The same for every number and way of rounding.
+    fn encode_any(self, x: f64, rnd: Rnd) -> u32 {
         let sign = if x.is_sign_negative() { self.sign() } else { 0 };
         if x.is_nan() {
             return self.nan;
@@ -100,7 +121,7 @@ impl Format {
         if a == 0.0 {
             return sign;
         }
-        let bias = (1i32 << (self.ebits - 1)) - 1;
+        let bias = self.bias();
         let bits = a.to_bits();
         let e = ((bits >> 52) as i32) - 1023;
         let (mant, e) = if e == -1023 {
@@ -322,6 +343,24 @@ mod tests {
                 if v.is_finite() {
                     assert_eq!(fmt.encode(v, Rnd::Near), bits, "{bits:x}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_short_way_of_rounding_is_the_long_one() {
+        let mut s = 0x9e37_79b9_7f4a_7c15u64;
+        for n in 0..400_000u64 {
+            s ^= s << 13;
+            s ^= s >> 7;
+            s ^= s << 17;
+            // Exponents of all formats, and mantissas that lie on ties or beside them.
+            let (exponent, cut) = (1023 - 160 + (s >> 20) % 320, (s >> 40) % 52);
+            let mantissa = (s & ((1 << 52) - 1)) >> cut << cut;
+            let mantissa = mantissa.wrapping_add(n % 3).wrapping_sub(1) & ((1 << 52) - 1);
+            let x = f64::from_bits(s >> 63 << 63 | exponent << 52 | mantissa);
+            for fmt in [F32, F16, BF16, E4M3, E5M2] {
+                assert_eq!(fmt.encode(x, Rnd::Near), fmt.encode_any(x, Rnd::Near), "{x:e} in {fmt:?}");
             }
         }
     }

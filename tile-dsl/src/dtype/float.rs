@@ -171,7 +171,17 @@ impl Float {
         match self {
             // What the machine does itself.
             Float { exponent: 8, mantissa: 23, specials: Specials::Ieee } => x as f32 as f64,
-            _ => self.decode(self.encode(x)),
+            _ => {
+                let (sign, size) = (x.to_bits() & WIDE_SIGN, x.to_bits() & !WIDE_SIGN);
+                let cut = WIDE_MANTISSA - self.mantissa;
+                // Most numbers are normal ones before and after, and not too large.
+                let own = (size >> WIDE_MANTISSA) as i32 - WIDE_BIAS;
+                if own >= self.least_exponent() && own < self.bias() {
+                    let up = (1 << (cut - 1)) - 1 + (size >> cut & 1);
+                    return f64::from_bits(sign | (size + up) >> cut << cut);
+                }
+                self.decode(self.encode(x))
+            }
         }
     }
 }

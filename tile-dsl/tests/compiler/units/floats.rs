@@ -97,6 +97,16 @@ fn every_code_is_written_as_it_was_read() {
     }
 }
 
+#[test]
+fn rounding_is_writing_and_reading() {
+    for format in ALL {
+        for x in samples(format).into_iter().map(f64::from).flat_map(|x| [x, x.next_up(), x.next_down()]) {
+            let wanted = format.decode(format.encode(x));
+            assert_eq!(format.round(x).to_bits(), wanted.to_bits(), "{x:e} in {format:?}");
+        }
+    }
+}
+
 /// Numbers that f32 does not have are rounded once.
 #[test]
 fn the_last_bits_of_f64_break_ties() {
