@@ -1,10 +1,7 @@
 //! The gradients of attention: every schedule of each kernel agrees with the evaluator, and all of them together are the gradients of
 //! softmax(q·kᵀ · scale) · v.
 
-use crate::{
-    examples::attention_backward as k,
-    support::Case,
-};
+use crate::{examples::attention_backward as k, support::Case};
 use tilewright::{AnySchedule, Buffer, DType, Device, Float, Kernel};
 
 /// Queries, keys, head: single ones, tails of tiles and heads, tiles of one, two and three steps.
