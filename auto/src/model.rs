@@ -3,17 +3,17 @@
 //! Of work that moves more than it computes:
 //!
 //! ```text
-//! time = launch + ‖memory, issue, lines‖₃ + combine + rounds + parts
+//! time = launch + ‖memory, issue, lines, waits‖₃ + combine + rounds + parts
 //! memory = bytes / bandwidth · (1 + latency / in flight) · (1 + ½ (tail − 1))
 //! ```
 //! Of a product, with the rounds of tiles that multiprocessors take:
 //!
 //! ```text
-//! time = launch + ‖compute, memory‖₃ + parts
-//! compute = Σ rounds ‖r · steps · max(multiply, copy), steps · (barrier + latency / stages) + latency‖₃ + r · epilogue
+//! time = launch + start + ‖compute, memory, copies‖₃ + parts
+//! compute = Σ rounds ‖r · steps · max(multiply, copy), steps · (step + latency / stages) + first‖₃ + r · epilogue
 //! ```
 //! `‖..‖₃` is the cube root of the sum of cubes: the largest term, and a little of the others. The constants were fitted to launches on an
-//! H100, and guessed ones choose as well: the terms matter.
+//! H100, those of one product to some 1,100 launches of 95 random shapes on an H200; guessed ones choose nearly as well: the terms matter.
 
 use crate::{
     candidate::{Candidate, Cores, Shape},
@@ -150,9 +150,11 @@ fn memory(site: &Site<'_>, shape: &Shape) -> Prediction {
         instructions +=
             work.operations * s.points(&work.axes, site.sizes) * (1.0 + 0.5 * (passes - 1) as f64);
     }
+    let requests = |access: &Access| {
+        s.points(&access.points, site.sizes) * shape.passes as f64 / merged(site, shape, access)
+    };
     for access in &s.accesses {
-        let requests =
-            s.points(&access.points, site.sizes) * shape.passes as f64 / merged(site, shape, access);
+        let requests = requests(access);
         instructions += 4.0 * requests;
         let alike =
             shape.lane.is_none_or(|lane| neighbours(site, access, lane) || !access.axes().contains(&lane));
@@ -165,17 +167,22 @@ fn memory(site: &Site<'_>, shape: &Shape) -> Prediction {
     let issued = (4.0 * busy).min(0.25 * ctas.min(resident * gpu.multiprocessors) * warps);
     let issue = instructions / 32.0 * idle / used.max(0.1) / issued / gpu.cycles;
     let lines = lines / busy / gpu.cycles;
+    // What is read again and again comes from near by, but one load after the other.
+    let again: f64 =
+        s.accesses.iter().filter(|a| a.how == How::Read && !a.again_over().is_empty()).map(requests).sum();
+    let waits = if shape.shared == 0 { 100.0 * again / (ctas * threads) / gpu.cycles } else { 0.0 };
 
     let combined = s.reductions.len() as f64 * if shape.lanes > 32 { 2.5 } else { 1.0 };
     let combine = if shape.lanes > 1 { 0.25 * combined * rounds.ceil() } else { 0.0 };
     let start = 0.5 * rounds.ceil() * (256.0 / threads + 0.5).min(1.0);
     let parts = if shape.parts > 1 { 3.0 * (1.0 + (shape.parts as f64).log2() / 8.0) } else { 0.0 };
-    let us = gpu.launch + norm(&[dram, issue, lines]) + combine + start + parts;
+    let us = gpu.launch + norm(&[dram, issue, lines, waits]) + combine + start + parts;
     let terms = vec![
         ("launch", gpu.launch),
         ("memory", dram),
         ("issue", issue),
         ("lines", lines),
+        ("waits", waits),
         ("combine", combine),
         ("rounds", start),
         ("parts", parts),
@@ -203,6 +210,8 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     let multiplied: f64 = sums.iter().map(|r| points(&(&r.axes | &r.over))).sum::<f64>() / shape.parts as f64;
     let last = &shape.tile[shape.tile.len() - 1];
     let steps = (site.extent(last.0) as f64 / last.1 as f64 / shape.parts as f64).ceil().max(1.0);
+    // Where the axis that is summed over is tiled.
+    let points_of_step = if shape.tile.len() == 3 { last.1 as f64 } else { 0.0 };
     let copied: f64 = s
         .accesses
         .iter()
@@ -215,10 +224,11 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
         Cores::Mma | Cores::Wgmma => gpu.tensor / 2.0,
     };
     let each = shape.each as f64;
+    let rates = Rates::of(cores, shape);
     let share = match cores {
-        Cores::Fma => 0.85 * each / (each + 8.0),
-        Cores::Mma => 0.6 / (1.0 + 16.0 / 3.0 * (bi + bj) / (bi * bj)),
-        Cores::Wgmma => 0.8 / (1.0 + 16.0 / 3.0 * (bi + bj) / (bi * bj)),
+        // Short steps are quicker, by a tenth for 16 points beside 64.
+        Cores::Fma => rates.share * each / (each + 8.0) / (1.0 + points_of_step / 400.0),
+        Cores::Mma | Cores::Wgmma => rates.share / (1.0 + 16.0 / 3.0 * (bi + bj) / (bi * bj)),
     };
     // What lies between two products of one group runs beside the products of others: with heads of 64, two groups take 9 % longer than
     // three (H200, 2026-11-30).
@@ -247,13 +257,16 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     let resident =
         if shape.stays { 1.0 } else { (2048.0 / threads).floor().min(by_registers).min(by_shared).max(1.0) };
     let each_sm = (tiles / gpu.multiprocessors).ceil();
-    let latency = 900.0;
     let round = |r: f64| {
         // One warp a scheduler hides little.
         let alone = if cores == Cores::Fma { 1.0 + 128.0 / (r * threads) } else { 1.0 };
-        let throughput = r * steps * (multiply * alone).max(copied / steps / 50.0);
-        let serial = steps * (60.0 + latency / (shape.stages as f64).min(steps).max(1.0)) + latency;
-        let epilogue = 0.06 * bi * bj * r * if shape.turns { 0.4 } else { 1.0 };
+        let throughput = r * steps * (multiply * alone).max(copied / steps / rates.copy);
+        let serial = steps
+            * (rates.step
+                + rates.atom * points_of_step / 16.0
+                + rates.latency / (shape.stages as f64).min(steps).max(1.0))
+            + rates.first;
+        let epilogue = rates.epilogue * bi * bj * r * if shape.turns { rates.turns } else { 1.0 };
         norm(&[throughput, serial]) + epilogue
     };
     let whole = (each_sm / resident).floor();
@@ -261,12 +274,86 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     let cycles = whole * round(resident) + if rest > 0.0 { round(rest) } else { 0.0 };
     let compute = cycles / gpu.cycles;
     let stored = bytes(site, false);
-    let partial = if shape.parts > 1 { shape.parts as f64 * 8.0 * stored / element } else { 0.0 };
-    let dram = (bytes(site, true) + stored + partial) / (gpu.memory * gpu.reach * 0.9);
-    let parts = if shape.parts > 1 { 2.0 * (1.0 + (shape.parts as f64).log2() / 4.0) } else { 0.0 };
-    let us = gpu.launch + norm(&[compute, dram]) + parts;
-    Prediction {
-        terms: vec![("launch", gpu.launch), ("compute", compute), ("memory", dram), ("parts", parts)],
-        us,
+    let partial =
+        if shape.parts > 1 { rates.partial * shape.parts as f64 * 8.0 * stored / element } else { 0.0 };
+    let dram = (bytes(site, true) + stored + partial) / (gpu.memory * gpu.reach * rates.reach);
+    let parts = if shape.parts > 1 { 1.7 + 0.45 * (shape.parts as f64).log2() } else { 0.0 };
+    let copies = tiles * copied / rates.l2;
+    let us = gpu.launch + rates.start + norm(&[compute, dram, copies]) + parts;
+    let terms = vec![
+        ("launch", gpu.launch),
+        ("start", rates.start),
+        ("compute", compute),
+        ("memory", dram),
+        ("copies", copies),
+        ("parts", parts),
+    ];
+    Prediction { terms, us }
+}
+
+/// Constants of products.
+struct Rates {
+    /// Of the peak, the most that large tiles reach.
+    share: f64,
+    /// Cycles of a step that nothing hides, and of each 16 of its points.
+    step: f64,
+    atom: f64,
+    /// Cycles until a step's copy is there.
+    latency: f64,
+    /// Cycles before the first step multiplies.
+    first: f64,
+    /// Bytes that a multiprocessor copies in a cycle.
+    copy: f64,
+    /// Cycles of an element that is stored.
+    epilogue: f64,
+    /// What of it remains where others multiply meanwhile.
+    turns: f64,
+    /// Bytes of partial sums, those of memory as the unit.
+    partial: f64,
+    /// Share of a large copy's bandwidth.
+    reach: f64,
+    /// Bytes a microsecond from L2 to all multiprocessors.
+    l2: f64,
+    /// Microseconds before a CTA is at work.
+    start: f64,
+}
+
+impl Rates {
+    fn of(cores: Cores, shape: &Shape) -> Self {
+        let old = Rates {
+            share: 0.85,
+            step: 60.0,
+            atom: 0.0,
+            latency: 900.0,
+            first: 900.0,
+            copy: 50.0,
+            epilogue: 0.06,
+            turns: 0.4,
+            partial: 1.0,
+            reach: 0.9,
+            l2: f64::INFINITY,
+            start: 0.0,
+        };
+        // One product has three tiled axes.
+        let tensor = Rates {
+            copy: 55.0,
+            epilogue: 0.11,
+            turns: 0.9,
+            partial: 2.5,
+            reach: 0.8,
+            l2: 8e6,
+            start: 1.4,
+            first: 750.0,
+            ..old
+        };
+        match (cores, shape.tile.len()) {
+            (Cores::Fma, 3) => Rates { start: 1.4, partial: 2.5, ..old },
+            (Cores::Fma, _) => old,
+            (Cores::Mma, 3) => Rates { share: 0.5, step: 0.0, atom: 40.0, latency: 1000.0, ..tensor },
+            (Cores::Mma, _) => Rates { share: 0.6, ..old },
+            (Cores::Wgmma, 3) if shape.stays => Rates { share: 1.0, step: 80.0, latency: 380.0, ..tensor },
+            (Cores::Wgmma, 3) => Rates { share: 0.85, step: 80.0, latency: 380.0, ..tensor },
+            (Cores::Wgmma, _) => Rates { share: 0.8, ..old },
+        }
     }
 }

@@ -391,18 +391,23 @@ fn narrow(bench: &mut Bench) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sums so far.
+/// Sums so far: of many rows, a row a CTA, and of one long row, which CTAs share out.
 fn scans<T: Float>(bench: &mut Bench) -> Result<(), Error> {
-    let size @ [r, n] = bench.size([1 << 13, 1 << 14], [2, 1030]);
-    let (x, mut y) = (bench.random::<T>(&size)?, bench.empty::<T>(&size)?);
-    let mut count = bench.empty::<i32>(&[r])?;
-    let moved = r * n * size_of::<T>();
-    bench.time::<T>("cumsum", &size, Work::bytes(2 * moved), |on| kernels::cumsum(on, &x, &mut y))?;
-    // Half of the elements stay.
-    bench.time::<T>("compact", &size, Work::bytes(moved + moved / 2), |on| {
-        kernels::compact(on, &x, 0.0, &mut y, &mut count)
-    })?;
-    bench.time::<T>("dropout", &size, Work::bytes(2 * moved), |on| kernels::dropout(on, 0.1, 7, &x, &mut y))
+    let sizes = [bench.size([1 << 13, 1 << 14], [2, 1030]), bench.size([1, 1 << 28], [1, 20000])];
+    for size @ [r, n] in sizes {
+        let (x, mut y) = (bench.random::<T>(&size)?, bench.empty::<T>(&size)?);
+        let mut count = bench.empty::<i32>(&[r])?;
+        let moved = r * n * size_of::<T>();
+        bench.time::<T>("cumsum", &size, Work::bytes(2 * moved), |on| kernels::cumsum(on, &x, &mut y))?;
+        // Half of the elements stay.
+        bench.time::<T>("compact", &size, Work::bytes(moved + moved / 2), |on| {
+            kernels::compact(on, &x, 0.0, &mut y, &mut count)
+        })?;
+        bench.time::<T>("dropout", &size, Work::bytes(2 * moved), |on| {
+            kernels::dropout(on, 0.1, 7, &x, &mut y)
+        })?;
+    }
+    Ok(())
 }
 
 /// What is timed together: its name, and how in f32 and in bf16.

@@ -2,7 +2,7 @@
 //!
 //! | hole | rule |
 //! |---|---|
-//! | tile | 64 to 256 rows by 64 to 256 columns; few rows: 8 to 64, with the factors exchanged |
+//! | tile | 64 to 256 rows by 64 to 256 columns; up to 1024 rows: 8 to 256 of them, with the factors exchanged |
 //! | how | one warpgroup; two or more beside a producer, CTAs stay; two groups in turns; parts of the sum |
 //! | stages | as many as shared memory holds of a step of 64, 2 to 8 |
 //! | registers | 24 of a producer's threads, 240, 160 or 112 of those of two, three or four groups |
@@ -144,28 +144,49 @@ fn large(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
     }
 }
 
+/// Registers of a thread beside its sums.
+const OTHERS: i64 = 48;
+
+/// Columns of the instruction for so many rows of the product: few, and those of which one to four tiles hold all rows, and little else.
+fn widths(rows: i64) -> Vec<i64> {
+    let even = (1..=4).map(|tiles| (rows as u64).div_ceil(8 * tiles) as i64 * 8);
+    let few = [8, 16, 32, 64].into_iter().filter(|n| *n == 8 || *n < 2 * rows);
+    let mut widths: Vec<i64> = few.chain(even.filter(|n| *n <= 256)).collect();
+    widths.retain(|_| rows <= 1024);
+    widths.sort();
+    widths.dedup();
+    widths
+}
+
 /// Factors exchanged: rows of the product are columns of the instruction, which has 8 at least.
 fn few(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
     let (i, j, k) = (site.name(m.i), site.name(m.j), site.name(m.k));
     let (jw, jm) = (site.part(m.j, "w"), site.part(m.j, "m"));
     let (a, b, acc) = (m.a, m.b, &m.sum.name);
-    for bi in [8, 16, 32, 64] {
-        if bi > 8 && bi >= 2 * site.reach(m.i, 1 << 40) || site.extent(m.i) > 512 {
-            continue;
-        }
-        for bj in [64, 128, 256] {
+    let exchange = m.stored(site.structure).map(|c| format!("exchange({c})")).unwrap_or_default();
+    for bi in widths(site.extent(m.i)) {
+        // Rows of a CTA, and those of a warpgroup: pairs of 64 exchange what they store.
+        for (bj, own) in [(64, 64), (128, 64), (256, 64), (256, 128)] {
             for bk in [64, 128] {
-                if bk == 128 && bi > 16 || bj > 64 && bj >= 2 * site.reach(m.j, 1 << 40) {
+                if bk == 128 && bi > 16
+                    || own == 128 && bi < 64
+                    || bj > 64 && bj >= 2 * site.reach(m.j, 1 << 40)
+                {
                     continue;
                 }
-                let groups = bj / 64;
+                let groups = bj / own;
+                // Sums and what else a thread has, of those that a CTA's threads share.
+                if bi * own / 128 + OTHERS > (65536 / (128 * groups + 32)).min(255) {
+                    continue;
+                }
+                let exchanged = own == 128 || bi % 32 == 0;
                 let resident = if bi <= 16 && bj < 256 { 2 } else { 1 };
                 let most = if bi > 16 { 8 } else { 12 };
                 let stages = (200 * 1024 / resident / ((bi + bj) * bk * m.bytes)).clamp(2, most);
                 for p in m.parts(site, (bi, bj, bk), &[1, 2, 4, 8]) {
                     let text = Text::default()
                         .with(format!("tile({i} = {bi}, {j} = {bj}, {k} = {bk})"))
-                        .when(groups > 1, format!("split({j} -> {jw}, {jm}: 64)"))
+                        .when(groups > 1, format!("split({j} -> {jw}, {jm}: {own})"))
                         .when(groups > 1, format!("bind({jw} -> warpgroup.x)"))
                         .with(format!("tensor_core({acc}: wgmma(64, {bi}); swapped)"))
                         .with(format!("stage({a}, {b} at {k}: shared, tma)"))
@@ -177,10 +198,12 @@ fn few(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
                             true => format!("issue({acc}: in_flight(1))"),
                             false => format!("issue({acc}: overwrite, in_flight(1))"),
                         })
-                        .when(p > 1, format!("split_k({k}, {p})"));
+                        .when(p > 1, format!("split_k({k}, {p})"))
+                        .when(p == 1 && bi >= 64 && exchanged && !exchange.is_empty(), &exchange);
+                    let by = if own == 128 { ", pairs" } else { "" };
                     found.push(Candidate {
                         template: TEMPLATE.name,
-                        holes: format!("few rows, {bi} by {bj} by {bk}, {p} parts"),
+                        holes: format!("few rows, {bi} by {bj} by {bk}{by}, {p} parts"),
                         target: Target::WARPGROUPS,
                         text: site.layouts().then(&text).done(),
                         shape: shape(m, 128 * groups + 32, (bi, bj, bk), stages, p),

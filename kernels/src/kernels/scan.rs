@@ -66,10 +66,11 @@ schedule! {
         bind(nt -> thread.x);
         vectorize(nv);
     }
-    /// Few long rows: CTAs share out the tiles of a row, and look back at the sums before theirs.
+    /// Few long rows: CTAs share out the tiles of a row, and look back at the sums before theirs. Few threads with many elements each:
+    /// more CTAs load while others look back.
     pub long for cumsum<f32 | f16 | bf16> {
-        tile(r = 1, n = 4096);
-        split(n -> nq, nr: 1024);
+        tile(r = 1, n = 8192);
+        split(n -> nq, nr: 512);
         split(nr -> nt, nv: 4);
         reduce(s, before.sum: cta);
         bind(nt -> thread.x);
@@ -91,8 +92,8 @@ schedule! {
     }
     /// Few long rows, as `long`; the same places whichever CTA is first.
     pub compact_long for compact<f32 | f16 | bf16> {
-        tile(r = 1, n = 4096);
-        split(n -> nq, nr: 1024);
+        tile(r = 1, n = 8192);
+        split(n -> nq, nr: 512);
         split(nr -> nt, nv: 4);
         reduce(place, before.sum: cta);
         bind(nt -> thread.x);
