@@ -95,14 +95,14 @@ fn tiles(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
                 .with(format!("split({j} -> {jw}, {jm}: {wj})"))
                 .with(format!("tensor_core({acc}: mma)"))
                 .with(format!("reorder({outer}{iw}, {jw}, {k}.atom{rows}{columns})"))
-                .with(format!("stage({a}, {b} at {k}: shared, cp_async, vector(16))"))
+                .then(&m.copies(site))
                 .when(plain, format!("fragment({a}, {b} at {k}.atom)"))
                 .with(format!("pad({a}: 16, {b}: 16)"))
                 .with(format!("pipeline({k}, {stages})"))
                 .when(plain, format!("pipeline({k}.atom, 2)"))
                 .when(p > 1, format!("split_k({k}, {p})"))
                 .with(format!("bind({iw} -> warp.y, {jw} -> warp.x)"))
-                .with(format!("vectorize({j}.pair)"))
+                .when(site.extent(m.j) % 2 == 0, format!("vectorize({j}.pair)"))
                 .with("order(grouped(8))");
             found.push(Candidate {
                 template: TEMPLATE.name,
@@ -134,7 +134,7 @@ fn few(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
                 .with(format!("split({j} -> {jw}, {jm}: {wj})"))
                 .with(format!("tensor_core({acc}: mma; swapped)"))
                 .with(format!("reorder({outer}{jw}, {k}.atom{rows}{columns})"))
-                .with(format!("stage({a}, {b} at {k}: shared, cp_async, vector(16))"))
+                .then(&m.copies(site))
                 .with(format!("pad({a}: 16, {b}: 16)"))
                 .with(format!("pipeline({k}, {stages})"))
                 .when(p > 1, format!("split_k({k}, {p})"))

@@ -86,10 +86,32 @@ impl Matrix<'_> {
 
     /// Whether rows of both factors begin at multiples of 16 bytes.
     pub(super) fn rows_are_even(&self, site: &Site<'_>) -> bool {
-        self.product.factors.iter().all(|f| {
-            let along = f.access.and_then(|a| site.structure.accesses[a].along());
-            along.is_some_and(|axis| site.extent(axis) * self.bytes % 16 == 0)
+        (0..2).all(|factor| self.step_of_rows(site, factor) == 16)
+    }
+
+    /// Bytes of which rows of a factor begin at multiples, 16 at most.
+    pub(super) fn step_of_rows(&self, site: &Site<'_>, factor: usize) -> i64 {
+        let along = self.product.factors[factor].access.and_then(|a| site.structure.accesses[a].along());
+        along.map_or(self.bytes, |axis| {
+            let row = site.extent(axis) * self.bytes;
+            [16, 8, 4].into_iter().find(|bytes| row % bytes == 0).unwrap_or(self.bytes)
         })
+    }
+
+    /// How threads copy both factors to shared memory, as wide as their rows allow. Where no rows are even, all elements go by themselves,
+    /// whatever the text says.
+    pub(super) fn copies(&self, site: &Site<'_>) -> Text {
+        let k = site.name(self.k);
+        let steps = [0, 1].map(|factor| self.step_of_rows(site, factor));
+        let copy = |tensor: &str, bytes: i64| match bytes {
+            4.. => format!("stage({tensor} at {k}: shared, cp_async, vector({bytes}))"),
+            _ => format!("stage({tensor} at {k}: shared)"),
+        };
+        if steps == [16, 16] || steps.iter().all(|bytes| *bytes < 4) {
+            let both = format!("stage({}, {} at {k}: shared, cp_async, vector(16))", self.a, self.b);
+            return Text::default().with(both);
+        }
+        Text::default().with(copy(self.a, steps[0])).with(copy(self.b, steps[1]))
     }
 
     /// The tensor that is stored, if it is one that nothing reads.
