@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
+    fmt::Display,
     fmt::Write as _,
     sync::{Arc, LazyLock, Mutex},
 };
@@ -186,7 +187,7 @@ impl Site {
     }
 
     /// What a choice is kept under on disk, with sizes as `class` has them.
-    pub(crate) fn question(&self, class: impl Fn(i64) -> i64) -> Question {
+    pub(crate) fn question<C: Display>(&self, class: impl Fn(i64) -> C) -> Question {
         let (name, target, multiprocessors) = self.asked.gpu;
         let mut text = format!(
             "{} · {} · {} · {name} on {target} · {multiprocessors} multiprocessors · {:?} · columns {:?} ·",

@@ -145,9 +145,14 @@ impl Tuner {
     }
 }
 
+/// The class of a size: about how much it is, and of what it is a multiple, up to 16. Copies are as wide as that allows.
+fn class(size: i64) -> String {
+    format!("{} by {}", class_of(size), 1 << size.trailing_zeros().min(4))
+}
+
 /// All that decides which is the quickest.
 fn question(site: &Site, args: &LaunchArgs<'_>, schedules: &[&dyn AnySchedule], l2: L2) -> Question {
-    let Question(mut text) = site.question(class_of);
+    let Question(mut text) = site.question(class);
     let device = if site.device.is_gpu() { "measured" } else { "simulated" };
     let _ = write!(text, " · {} · {device} · {l2:?}", backend_ptx::VERSION);
     for (name, tensor) in args.tensors.iter() {
@@ -162,4 +167,18 @@ fn question(site: &Site, args: &LaunchArgs<'_>, schedules: &[&dyn AnySchedule], 
         let _ = write!(text, " · {} {}", schedule.name(), key.unwrap_or_default());
     }
     Question(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_tells_even_sizes_from_odd_ones() {
+        assert_eq!(class(1000), class(1016));
+        assert_ne!(class(1000), class(1001));
+        assert_ne!(class(1000), class(1008));
+        assert_ne!(class(1000), class(2000));
+        assert_eq!(class(0), "0 by 16");
+    }
 }

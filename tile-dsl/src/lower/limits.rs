@@ -25,7 +25,7 @@ use crate::{
     index::AxisId,
     kernel::{self, Expr as KExpr},
     machine::Unit,
-    nest::{Digit, Expr, Limits, LoopKind, Steps},
+    nest::{Digit, Expr, Limits, LoopKind, Steps, TileSize},
     op::{BinOp, CmpOp, UnOp},
 };
 use std::collections::BTreeSet;
@@ -311,9 +311,15 @@ fn around(cx: &Cx<'_>, axis: AxisId) -> Around {
     own.sort_by_key(|b| std::cmp::Reverse(b.digit.stride));
     let extent = cx.view.nest.kernel.axes[usize::from(axis.0)].extent.as_constant();
     let bound = extent.or_else(|| cx.view.nest.bounds.get(&axis).map(|n| i64::from(*n)));
-    let reach = |b: &Bound| match b.digit.steps {
+    let reach = |b: &Bound| match super::digits::in_tile(cx, b.digit).steps {
         Steps::Fixed(n) => Some(i64::from(n) * i64::from(b.digit.stride)),
         Steps::Rest => None,
+    };
+    // The last tile of a segment has fewer points.
+    let last = cx.view.nest.segment.filter(|_| cx.env.tile.size == TileSize::Last);
+    let inside = |b: &Bound| match last {
+        Some(segment) if segment.digit == b.digit => segment.rest(),
+        _ => b.digit.stride,
     };
     // From the outermost digit inwards, as long as none is missing.
     let mut within: Option<i64> = None;
@@ -327,7 +333,7 @@ fn around(cx: &Cx<'_>, axis: AxisId) -> Around {
         if !follows {
             break;
         }
-        within = Some(i64::from(b.digit.stride));
+        within = Some(i64::from(inside(b)));
         count += 1;
     }
     own.truncate(count);
