@@ -367,7 +367,7 @@ const FEW_LONG: usize = 256;
 
 /// For [`crate::cumsum`] and [`crate::compact`]: rows and their length.
 pub fn scan([rows, length]: [usize; 2]) -> [Chosen; 2] {
-    // Short rows leave most threads of a CTA idle, and few rows most CTAs. Not measured.
+    // Short rows leave most threads of a CTA idle, and few rows most CTAs. Where one becomes the other is not measured.
     match length {
         0..=64 if rows > length => [&scan::serial, &scan::compact_serial],
         LONG.. if rows < FEW_LONG => [&scan::long, &scan::compact_long],
