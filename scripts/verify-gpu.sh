@@ -8,19 +8,22 @@
 #
 # JOBS programs at a time (1). DEVICE=sim runs the same on the simulator, at sizes that suit it. A program that does not end within
 # LIMIT seconds (120) failed. ONLY, a regular expression, chooses among the runs ("matmul .*cluster").
+# Ended early, it says of the runs until then what it knows, and that there were more.
 set -uo pipefail
 folder=${1:?the folder of the built examples}
-export under=${2:-} folder device=${DEVICE:-cuda} limit=${LIMIT:-120}
+ended=$(mktemp)
+export under=${2:-} folder device=${DEVICE:-cuda} limit=${LIMIT:-120} ended
 
-# A run: prints what went wrong, nothing if nothing did.
+# A run: a line of the file of those that ended, with what went wrong, if something did.
 run() {
-    local out
+    local out wrong=
     # shellcheck disable=SC2086 # a command with its options
     if ! out=$(timeout "$limit" $under "$folder/$1" --device "$device" --json "${@:2}" 2>&1); then
-        echo "$* :: $(tail -n 3 <<< "$out" | cut -c 1-300 | tr '\n' ' ')"
+        wrong=$(tail -n 3 <<< "$out" | cut -c 1-300 | tr '\n' ' ')
     elif grep -q '"verified":false' <<< "$out"; then
-        echo "$* :: not verified"
+        wrong="not verified"
     fi
+    echo "$*${wrong:+ :: $wrong}" >> "$ended"
 }
 export -f run
 
@@ -66,6 +69,16 @@ runs() {
     done
 }
 list=$(runs | grep -E "${ONLY:-}")
-failed=$(xargs -P "${JOBS:-1}" -I '{}' bash -c 'run {}' <<< "$list")
-echo "$(wc -l <<< "$list") runs, $(grep -c . <<< "$failed") failed"
-[ -z "$failed" ] || { sed 's/^/  /' <<< "$failed"; exit 1; }
+
+summary() {
+    failed=$(grep ' :: ' "$ended")
+    echo "$(wc -l < "$ended") of $(wc -l <<< "$list") runs, $(grep -c . <<< "$failed") failed"
+    [ -z "$failed" ] || sed 's/^/  /' <<< "$failed"
+    rm "$ended"
+}
+trap summary EXIT
+trap 'kill "$runs" 2> /dev/null; exit 124' TERM INT
+xargs -P "${JOBS:-1}" -I '{}' bash -c 'run {}' <<< "$list" &
+runs=$!
+wait "$runs"
+! grep -q ' :: ' "$ended"

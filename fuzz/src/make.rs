@@ -137,7 +137,11 @@ pub fn make(id: Id, count: usize) -> Made {
     }
     let kernel = if own { carrying_kernel(seed) } else { random_kernel(id.program) };
     let dtype = *random.pick(&dtypes(kernel.generic.is_some()));
-    let Wild { schedule, internal } = wild_schedule(&kernel, dtype, seed, MOST_WORK);
+    let asked = !own && random.below(ASKED) == 0;
+    let Wild { schedule, internal } = match asked {
+        true => asking(&kernel, dtype, seed, &mut random),
+        false => wild_schedule(&kernel, dtype, seed, MOST_WORK),
+    };
     let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
     let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
     match schedule {
@@ -145,6 +149,27 @@ pub fn make(id: Id, count: usize) -> Made {
         // Perhaps because of the engine's mistakes.
         None => Made { case: None, internal, refused, unchosen: None },
     }
+}
+
+/// Of so many schedules without a wish one has a kind of directive that is drawn first. What values or limits decide is so met by each
+/// kind, which a schedule where all kinds are drawn rarely has.
+const ASKED: usize = 3;
+
+/// A random schedule of a kernel with a kind of directive that is legal there; without one, where four kinds are not.
+fn asking(kernel: &Kernel, dtype: Option<DType>, seed: u64, random: &mut Random) -> Wild {
+    let mut internal = Vec::new();
+    for attempt in 0..4 {
+        let kind = *random.pick(Kind::ALL);
+        let found =
+            wished_schedule(kernel, dtype, mix(seed, attempt), MOST_WORK, &[kind], attempt % 2 == 0).found;
+        internal.extend(found.internal);
+        if found.schedule.is_some() {
+            return Wild { schedule: found.schedule, internal };
+        }
+    }
+    let mut wild = wild_schedule(kernel, dtype, seed, MOST_WORK);
+    wild.internal.extend(internal);
+    wild
 }
 
 /// With sizes to launch it at.
@@ -239,10 +264,27 @@ fn attempted(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use tile_dsl::{
         directive::{self, DirectiveKind},
+        engine::testing::kinds,
         tile::AxisKind,
     };
+
+    /// Limits, and what values decide, meet kinds of directives that are drawn rarely.
+    #[test]
+    fn each_kind_meets_kernels_with_limits() {
+        let mut met = BTreeSet::new();
+        for seed in (0..400).map(|n| mix(2, n)).filter(|seed| crate::program::limited(*seed)) {
+            for schedule in 0..4 {
+                let made = make(Id { program: seed, schedule, wish: None }, 1);
+                met.extend(made.case.iter().flat_map(|case| kinds(&case.schedule)));
+            }
+        }
+        for kind in [Kind::Segment, Kind::Persistent, Kind::Cluster, Kind::ProduceWarp, Kind::Serpentine] {
+            assert!(met.contains(&kind), "{kind}: {met:?}");
+        }
+    }
 
     /// Of random schedules some have a producer that copies the next tile while CTAs read one.
     #[test]
