@@ -81,4 +81,4 @@ trap 'kill "$runs" 2> /dev/null; exit 124' TERM INT
 xargs -P "${JOBS:-1}" -I '{}' bash -c 'run {}' <<< "$list" &
 runs=$!
 wait "$runs"
-! grep -q ' :: ' "$ended"
+! grep -q ' :: ' "$ended" && [ "$(wc -l < "$ended")" = "$(wc -l <<< "$list")" ]

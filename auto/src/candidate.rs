@@ -80,6 +80,14 @@ impl Shape {
     pub fn tile(&self, axis: AxisAt) -> i64 {
         self.tile.iter().find(|(a, _)| *a == axis).map_or(1, |(_, n)| *n)
     }
+
+    /// Of one product, points of the axis that is summed over in a step; `None` where several products follow one another.
+    pub fn step(&self) -> Option<i64> {
+        match self.tile[..] {
+            [_, _, (_, points)] if self.cores.is_some() => Some(points),
+            _ => None,
+        }
+    }
 }
 
 /// A schedule text, from a template.

@@ -210,8 +210,7 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     let multiplied: f64 = sums.iter().map(|r| points(&(&r.axes | &r.over))).sum::<f64>() / shape.parts as f64;
     let last = &shape.tile[shape.tile.len() - 1];
     let steps = (site.extent(last.0) as f64 / last.1 as f64 / shape.parts as f64).ceil().max(1.0);
-    // Where the axis that is summed over is tiled.
-    let points_of_step = if shape.tile.len() == 3 { last.1 as f64 } else { 0.0 };
+    let points_of_step = shape.step().unwrap_or(0) as f64;
     let copied: f64 = s
         .accesses
         .iter()
@@ -234,7 +233,7 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     // three (H200, 2026-11-30).
     let groups = ((shape.threads / 128) as f64 - 1.0).max(1.0);
     let share =
-        if cores == Cores::Wgmma && shape.tile.len() == 2 { share * (1.0 - 0.4 / groups) } else { share };
+        if cores == Cores::Wgmma && shape.step().is_none() { share * (1.0 - 0.4 / groups) } else { share };
     let mut multiply = multiplied / steps / peak / share;
     let threads = shape.threads as f64;
     // Sums beyond the registers of a thread that does not give up a producer's.
@@ -242,7 +241,7 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     if cores == Cores::Wgmma && !shape.stays && bi * bj / computing.max(128.0) > 128.0 {
         multiply *= 3.0;
     }
-    if cores == Cores::Mma && shape.tile.len() == 2 {
+    if cores == Cores::Mma && shape.step().is_none() {
         multiply *= 1.0 + (each + 64.0 - 256.0).max(0.0) / 64.0;
     }
     let registers = match cores {
@@ -278,7 +277,7 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
         if shape.parts > 1 { rates.partial * shape.parts as f64 * 8.0 * stored / element } else { 0.0 };
     let dram = (bytes(site, true) + stored + partial) / (gpu.memory * gpu.reach * rates.reach);
     let parts = if shape.parts > 1 { 1.7 + 0.45 * (shape.parts as f64).log2() } else { 0.0 };
-    let copies = tiles * copied / rates.l2;
+    let copies = tiles * copied / (rates.l2 * gpu.multiprocessors * gpu.cycles);
     let us = gpu.launch + rates.start + norm(&[compute, dram, copies]) + parts;
     let terms = vec![
         ("launch", gpu.launch),
@@ -291,7 +290,7 @@ fn product(site: &Site<'_>, shape: &Shape, cores: Cores) -> Prediction {
     Prediction { terms, us }
 }
 
-/// Constants of products.
+/// Constants of products: those of one, and the general ones, of products that follow one another.
 struct Rates {
     /// Of the peak, the most that large tiles reach.
     share: f64,
@@ -312,7 +311,7 @@ struct Rates {
     partial: f64,
     /// Share of a large copy's bandwidth.
     reach: f64,
-    /// Bytes a microsecond from L2 to all multiprocessors.
+    /// Bytes a cycle that L2 has for each multiprocessor, where all ask.
     l2: f64,
     /// Microseconds before a CTA is at work.
     start: f64,
@@ -320,7 +319,7 @@ struct Rates {
 
 impl Rates {
     fn of(cores: Cores, shape: &Shape) -> Self {
-        let old = Rates {
+        let general = Rates {
             share: 0.85,
             step: 60.0,
             atom: 0.0,
@@ -334,26 +333,25 @@ impl Rates {
             l2: f64::INFINITY,
             start: 0.0,
         };
-        // One product has three tiled axes.
-        let tensor = Rates {
+        let one = Rates {
             copy: 55.0,
             epilogue: 0.11,
             turns: 0.9,
             partial: 2.5,
             reach: 0.8,
-            l2: 8e6,
+            l2: 34.5,
             start: 1.4,
             first: 750.0,
-            ..old
+            ..general
         };
-        match (cores, shape.tile.len()) {
-            (Cores::Fma, 3) => Rates { start: 1.4, partial: 2.5, ..old },
-            (Cores::Fma, _) => old,
-            (Cores::Mma, 3) => Rates { share: 0.5, step: 0.0, atom: 40.0, latency: 1000.0, ..tensor },
-            (Cores::Mma, _) => Rates { share: 0.6, ..old },
-            (Cores::Wgmma, 3) if shape.stays => Rates { share: 1.0, step: 80.0, latency: 380.0, ..tensor },
-            (Cores::Wgmma, 3) => Rates { share: 0.85, step: 80.0, latency: 380.0, ..tensor },
-            (Cores::Wgmma, _) => Rates { share: 0.8, ..old },
+        match (cores, shape.step()) {
+            (Cores::Fma, Some(_)) => Rates { start: 1.4, partial: 2.5, ..general },
+            (Cores::Fma, None) => general,
+            (Cores::Mma, Some(_)) => Rates { share: 0.5, step: 0.0, atom: 40.0, latency: 1000.0, ..one },
+            (Cores::Mma, None) => Rates { share: 0.6, ..general },
+            (Cores::Wgmma, Some(_)) if shape.stays => Rates { share: 1.0, step: 80.0, latency: 380.0, ..one },
+            (Cores::Wgmma, Some(_)) => Rates { share: 0.85, step: 80.0, latency: 380.0, ..one },
+            (Cores::Wgmma, None) => Rates { share: 0.8, ..general },
         }
     }
 }

@@ -139,7 +139,7 @@ pub fn make(id: Id, count: usize) -> Made {
     let dtype = *random.pick(&dtypes(kernel.generic.is_some()));
     let asked = !own && random.below(ASKED) == 0;
     let Wild { schedule, internal } = match asked {
-        true => asking(&kernel, dtype, seed, &mut random),
+        true => asking(&kernel, dtype, seed, [(); 4].map(|()| *random.pick(Kind::ALL))),
         false => wild_schedule(&kernel, dtype, seed, MOST_WORK),
     };
     let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
@@ -155,13 +155,12 @@ pub fn make(id: Id, count: usize) -> Made {
 /// kind, which a schedule where all kinds are drawn rarely has.
 const ASKED: usize = 3;
 
-/// A random schedule of a kernel with a kind of directive that is legal there; without one, where four kinds are not.
-fn asking(kernel: &Kernel, dtype: Option<DType>, seed: u64, random: &mut Random) -> Wild {
+/// A random schedule of a kernel with the first of these kinds of directives that is legal there; without one, where none is.
+fn asking(kernel: &Kernel, dtype: Option<DType>, seed: u64, kinds: [Kind; 4]) -> Wild {
     let mut internal = Vec::new();
-    for attempt in 0..4 {
-        let kind = *random.pick(Kind::ALL);
-        let found =
-            wished_schedule(kernel, dtype, mix(seed, attempt), MOST_WORK, &[kind], attempt % 2 == 0).found;
+    for (attempt, kind) in (0..).zip(kinds) {
+        let (seed, meeting) = (mix(seed, attempt), attempt % 2 == 0);
+        let found = wished_schedule(kernel, dtype, seed, MOST_WORK, &[kind], meeting).found;
         internal.extend(found.internal);
         if found.schedule.is_some() {
             return Wild { schedule: found.schedule, internal };
@@ -274,12 +273,12 @@ mod tests {
     #[test]
     fn rare_kinds_meet_kernels_with_limits() {
         for kind in [Kind::Segment, Kind::Persistent, Kind::Serpentine] {
-            let limited = (0..).map(|n| mix(2, n)).filter(|seed| crate::program::limited(*seed)).take(40);
-            let met = limited.clone().any(|seed| {
+            let mut limited = (0..).map(|n| mix(2, n)).filter(|seed| crate::program::limited(*seed)).take(40);
+            let met = limited.any(|seed| {
                 let kernel = random_kernel(seed);
                 let dtype = dtypes(kernel.generic.is_some())[0];
-                let found = wished_schedule(&kernel, dtype, seed, MOST_WORK, &[kind], false).found.schedule;
-                found.is_some_and(|schedule| kinds(&schedule).contains(&kind))
+                let schedule = asking(&kernel, dtype, seed, [kind; 4]).schedule;
+                schedule.is_some_and(|schedule| kinds(&schedule).contains(&kind))
             });
             assert!(met, "{kind}");
         }

@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt,
-    fmt::Display,
-    fmt::Write as _,
+    fmt::{self, Display, Write as _},
     sync::{Arc, LazyLock, Mutex},
 };
 use tile_auto::{Chosen, Gpu, Several, Sizes, Wanted, gpu, several};

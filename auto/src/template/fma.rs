@@ -64,14 +64,12 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                 let resident = if bi * bj > 16384 { 1 } else { (16 / (wi * wj)).clamp(1, 4) };
                 // Rows of a factor that run along the sum are turned on their way.
                 let (ka, kb) = (m.along_k(s, 0), m.along_k(s, 1));
-                let copy = |along_k: bool, factor: usize| {
-                    let how = if along_k { "transposed" } else { "cp_async" };
-                    match m.step_of_rows(site, factor) {
-                        // What no instruction copies, elements of two bytes: as if rows were even.
-                        bytes @ 4.. if bytes > m.bytes || !along_k => format!("{how}, vector({bytes})"),
-                        2 => format!("{how}, vector(16)"),
-                        _ => how.into(),
-                    }
+                let vectors = m.vectors(site);
+                let copy = |along_k: bool, bytes: Option<i64>| match (along_k, bytes) {
+                    (true, Some(bytes)) if bytes > m.bytes => format!(", transposed, vector({bytes})"),
+                    (true, _) => ", transposed".into(),
+                    (false, Some(bytes)) => format!(", cp_async, vector({bytes})"),
+                    (false, None) => String::new(),
                 };
                 let narrow = m.bytes < 4 || !m.is_plain(s);
                 // Loops around that over tiles stand outside of what threads share, too.
@@ -89,8 +87,8 @@ fn candidates(site: &Site<'_>) -> Vec<Candidate> {
                     .with(format!("split({j} -> {jw}, {jh}, {jl}, {jr}: {hj}, 8, 4)"))
                     .with(format!("split({jl} -> {jlo}, {jli}: 2)"))
                     .with(order)
-                    .with(format!("stage({a} at {k}: shared, {})", copy(ka, 0)))
-                    .with(format!("stage({b} at {k}: shared, {})", copy(kb, 1)))
+                    .with(format!("stage({a} at {k}: shared{})", copy(ka, vectors[0])))
+                    .with(format!("stage({b} at {k}: shared{})", copy(kb, vectors[1])))
                     .when(ka, format!("pad({a}: 16)"))
                     .when(kb, format!("pad({b}: 16)"))
                     .when(!narrow, format!("fragment({a}, {b} at {k}.t)"))

@@ -90,7 +90,7 @@ impl Matrix<'_> {
     }
 
     /// Bytes of which rows of a factor begin at multiples, 16 at most.
-    pub(super) fn step_of_rows(&self, site: &Site<'_>, factor: usize) -> i64 {
+    fn step_of_rows(&self, site: &Site<'_>, factor: usize) -> i64 {
         let along = self.product.factors[factor].access.and_then(|a| site.structure.accesses[a].along());
         along.map_or(self.bytes, |axis| {
             let row = site.extent(axis) * self.bytes;
@@ -98,20 +98,27 @@ impl Matrix<'_> {
         })
     }
 
-    /// How threads copy both factors to shared memory, as wide as their rows allow. Where no rows are even, all elements go by themselves,
-    /// whatever the text says.
+    /// Bytes that threads copy of each factor at once, as many as its rows allow; `None` where its elements, of two bytes, go one by one.
+    /// Where that is so of both, the text is that of even rows, and its general variant runs.
+    pub(super) fn vectors(&self, site: &Site<'_>) -> [Option<i64>; 2] {
+        match [0, 1].map(|factor| Some(self.step_of_rows(site, factor)).filter(|bytes| *bytes >= 4)) {
+            [None, None] => [Some(16); 2],
+            vectors => vectors,
+        }
+    }
+
+    /// Copies of both factors to shared memory.
     pub(super) fn copies(&self, site: &Site<'_>) -> Text {
-        let k = site.name(self.k);
-        let steps = [0, 1].map(|factor| self.step_of_rows(site, factor));
-        let copy = |tensor: &str, bytes: i64| match bytes {
-            4.. => format!("stage({tensor} at {k}: shared, cp_async, vector({bytes}))"),
-            _ => format!("stage({tensor} at {k}: shared)"),
-        };
-        if steps == [16, 16] || steps.iter().all(|bytes| *bytes < 4) {
-            let both = format!("stage({}, {} at {k}: shared, cp_async, vector(16))", self.a, self.b);
+        let (k, vectors) = (site.name(self.k), self.vectors(site));
+        let how = |bytes: Option<i64>| bytes.map(|n| format!(", cp_async, vector({n})")).unwrap_or_default();
+        if vectors[0] == vectors[1] {
+            let both = format!("stage({}, {} at {k}: shared{})", self.a, self.b, how(vectors[0]));
             return Text::default().with(both);
         }
-        Text::default().with(copy(self.a, steps[0])).with(copy(self.b, steps[1]))
+        let [a, b] = vectors.map(how);
+        Text::default()
+            .with(format!("stage({} at {k}: shared{a})", self.a))
+            .with(format!("stage({} at {k}: shared{b})", self.b))
     }
 
     /// The tensor that is stored, if it is one that nothing reads.

@@ -145,14 +145,19 @@ fn large(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
 }
 
 /// Registers of a thread beside its sums.
-const OTHERS: i64 = 48;
+const BESIDE_SUMS: i64 = 48;
+
+/// The most rows of a product whose factors are exchanged.
+const MOST_ROWS: i64 = 1024;
 
 /// Columns of the instruction for so many rows of the product: few, and those of which one to four tiles hold all rows, and little else.
 fn widths(rows: i64) -> Vec<i64> {
     let even = (1..=4).map(|tiles| (rows as u64).div_ceil(8 * tiles) as i64 * 8);
     let few = [8, 16, 32, 64].into_iter().filter(|n| *n == 8 || *n < 2 * rows);
+    if rows > MOST_ROWS {
+        return Vec::new();
+    }
     let mut widths: Vec<i64> = few.chain(even.filter(|n| *n <= 256)).collect();
-    widths.retain(|_| rows <= 1024);
     widths.sort();
     widths.dedup();
     widths
@@ -176,7 +181,7 @@ fn few(site: &Site<'_>, m: &Matrix<'_>, found: &mut Vec<Candidate>) {
                 }
                 let groups = bj / own;
                 // Sums and what else a thread has, of those that a CTA's threads share.
-                if bi * own / 128 + OTHERS > (65536 / (128 * groups + 32)).min(255) {
+                if bi * own / 128 + BESIDE_SUMS > (65536 / (128 * groups + 32)).min(255) {
                     continue;
                 }
                 let exchanged = own == 128 || bi % 32 == 0;
